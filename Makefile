@@ -1,0 +1,67 @@
+# Each target does its own set-up in .venv and says what it is doing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8089
+SIM_PORT ?= 8000
+PROFILE ?= small
+
+.PHONY: help venv dev ramp test lint simulator ui clean browser
+
+help:
+	@echo "make ramp       a first ramp against the embedded endpoint, with its report"
+	@echo "make ui         the same endpoint and Locust's web page on http://127.0.0.1:$(PORT)"
+	@echo "make simulator  the embedded endpoint alone on port $(SIM_PORT) (PROFILE=$(PROFILE))"
+	@echo "make test       all tests        make lint   ruff and mypy"
+	@echo "make venv       only the set-up  make clean  remove what was made (not runs/)"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; say which with: make PYTHON=python3.12"; exit 1; }
+	@echo "== making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.txt | $(BIN)/python
+	@echo "== installing requirements.txt (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements.txt requirements-dev.txt | $(BIN)/python
+	@echo "== installing requirements-dev.txt (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $(VENV)/.runtime $@
+
+venv: $(VENV)/.runtime
+
+dev: $(VENV)/.dev
+
+ramp: venv
+	@$(BIN)/python -m bench.first_ramp
+
+ui: venv
+	@$(BIN)/python -m bench.first_ramp --ui --web-port $(PORT)
+
+simulator: venv
+	@$(BIN)/python -m simulator --port $(SIM_PORT) --profile $(PROFILE)
+
+test: dev browser
+	@echo "== running the tests: the pure ones side by side, then the live ones one by one"
+	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
+	@$(BIN)/python -m pytest -q --durations=10 -m "live or browser"
+
+# The browser test is skipped, and says so, where Chromium can be neither found nor installed.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	  command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    echo "== installing Debian's chromium for the web page test" && \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "== no Chromium: the web page test will be skipped"
+
+lint: dev
+	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "== mypy (strict on the pure packages)" && $(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Commands that start the suite for measuring and for showing: the first ramp, and benchmarks."""

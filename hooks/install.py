@@ -1,0 +1,39 @@
+"""Puts the suite's listeners on Locust's events; called once, by the locustfile."""
+
+from typing import Any
+
+import locust.runners
+from locust import User
+from locust.env import Environment
+from locust.event import Events
+from locust.runners import MasterRunner, Runner, WorkerRunner
+
+from hooks.run_master import RunMaster
+from hooks.run_worker import RunWorker
+from options import add_arguments
+from shapes.planned import PlannedShape
+from workloads.traffic import TrafficKind
+
+REPORT_PERIOD_S = 1.0
+"""How often workers report; Locust's own 3 s would make live figures and user counts stale."""
+
+
+def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None:
+    """Add our options, both sides of a run, and the shape."""
+    locust.runners.WORKER_REPORT_INTERVAL = REPORT_PERIOD_S
+
+    def on_parser(parser: Any, **_: Any) -> None:
+        add_arguments(parser)
+
+    def on_init(environment: Environment, runner: Runner, **_: Any) -> None:
+        if isinstance(runner, WorkerRunner):
+            RunWorker(environment, runner)
+            return
+        local = None if isinstance(runner, MasterRunner) else RunWorker(environment, runner)
+        master = RunMaster(environment, runner, user_classes, local)
+        shape = PlannedShape(master)
+        shape.runner = runner
+        environment.shape_class = shape
+
+    events.init_command_line_parser.add_listener(on_parser)
+    events.init.add_listener(on_init)

@@ -1,0 +1,90 @@
+"""The folder of one run while it is written."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from metrics.run_files import (
+    REQUESTS_JSONL,
+    RUN_JSON,
+    STAGES_JSON,
+    STAGES_SCHEMA,
+    header_line,
+    row_line,
+)
+from metrics.tally import TallyBook
+
+NAME_CHARS = 60
+
+
+class RunFolder:
+    """Writes ``run.json``, ``stages.json`` and the request rows of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._requests = (path / REQUESTS_JSONL).open("xb")
+        self._requests.write(header_line())
+        self._requests.flush()
+
+    def append(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Add request rows and let the system have them."""
+        lines = b"".join(map(row_line, rows))
+        if lines:
+            self._requests.write(lines)
+            self._requests.flush()
+
+    def write_run(self, values: dict[str, Any]) -> None:
+        """Write ``run.json`` anew."""
+        _write_json(self.path / RUN_JSON, values)
+
+    def write_stages(
+        self, marks: Sequence[dict[str, Any]], book: TallyBook, not_reached: Iterable[int]
+    ) -> None:
+        """Write ``stages.json`` anew."""
+        values = {
+            "schema": STAGES_SCHEMA,
+            "marks": list(marks),
+            "tallies": book.to_wire(),
+            "not_reached": sorted(not_reached),
+        }
+        _write_json(self.path / STAGES_JSON, values)
+
+    def close(self) -> None:
+        """No rows come any more."""
+        self._requests.close()
+
+
+def create_run_folder(runs_dir: Path, started_at: datetime, name: str) -> RunFolder:
+    """Make a new folder ``<UTC start>-<name>``; an existing one is never touched.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+    """
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    stem = f"{started_at:%Y%m%dT%H%M%SZ}-{safe_name(name)}"
+    for number in range(1, 1000):
+        path = runs_dir / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return RunFolder(path)
+    raise FileExistsError(f"{runs_dir / stem}: a thousand runs of that name in one second")
+
+
+def safe_name(name: str) -> str:
+    """A name fit to be part of a folder's: no separators, no dots in front, not long."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-_")
+    return plain[:NAME_CHARS].encode("utf-8", "ignore")[:180].decode("utf-8", "ignore") or "run"
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    """Write whole or not at all: a reader never sees half a file."""
+    partial = path.with_suffix(".partial")
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)
+    partial.write_bytes(text.encode("utf-8", "replace"))
+    os.replace(partial, path)

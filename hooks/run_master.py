@@ -1,0 +1,287 @@
+"""The master's side of a run: begins it, announces its stages, gathers what workers measured, and
+ends it with a complete folder, whatever ended it."""
+
+import logging
+import secrets as chance
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import gevent
+from gevent.event import Event
+from locust import User
+from locust.env import Environment
+from locust.runners import MasterRunner, Runner
+
+from hooks import messages
+from hooks.preflight_call import PreflightCall
+from hooks.reporting import ReportResult, make_report
+from hooks.run_folder import create_run_folder
+from hooks.run_state import RunState
+from hooks.run_worker import RunWorker, prompt_plan, read_text
+from metrics.stage import Phase, Stage
+from settings import Settings, SettingsError
+from shapes.ladder import LadderPlan, constant_plan
+from shapes.plan import Plan
+from workloads.traffic import TrafficKind
+
+FINAL_WAIT_S = 10.0
+SAVE_PERIOD_S = 2.0
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+
+log = logging.getLogger("swarmgauge")
+
+
+class RunMaster:
+    """Conducts runs on the master, or on the only process."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        runner: Runner,
+        user_classes: dict[TrafficKind, type[User]],
+        local_worker: RunWorker | None,
+    ) -> None:
+        self._environment = environment
+        self._runner = runner
+        self._user_classes = user_classes
+        self._local_worker = local_worker
+        self._state: RunState | None = None
+        self._plan: Plan | None = None
+        self._saver: gevent.Greenlet | None = None
+        self._preflight = PreflightCall(runner)
+        self._finals: set[str] = set()
+        self._final_came = Event()
+        self._printed = ""
+        runner.register_message(messages.FINAL, self._on_final)
+        events = environment.events
+        events.worker_report.add_listener(self._on_worker_report)
+        events.worker_connect.add_listener(self._on_worker_connect)
+        events.test_stop.add_listener(self._on_test_stop)
+        events.quitting.add_listener(self._on_quitting)
+        events.quit.add_listener(self._on_quit)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the run that is under way; None between runs."""
+        return self._plan
+
+    def begin(self) -> Plan | None:
+        """Start a run: settings, preflight, folder, workers; None when it was refused."""
+        try:
+            settings = Settings.from_options(self._options(), read_text)
+        except SettingsError as error:
+            return self._refuse(str(error), EXIT_USAGE)
+        except OSError as error:
+            return self._refuse(f"{error.filename}: {error.strerror}", EXIT_USAGE)
+        started_at = datetime.now(UTC)
+        run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{chance.token_hex(3)}"
+        checked = self._preflight.ask(settings, run_id)
+        if checked.get("error") or not checked.get("model"):
+            return self._refuse(checked.get("error") or "no model", EXIT_ERROR)
+        for notice in checked["notices"]:
+            log.warning("%s", notice)
+        try:
+            name = settings.run_name or settings.shape
+            folder = create_run_folder(Path(settings.runs_dir), started_at, name)
+        except OSError as error:
+            return self._refuse(f"--runs-dir: {error}", EXIT_USAGE)
+        salt = f"seed-{settings.seed}" if settings.seed is not None else chance.token_hex(8)
+        plan = self._plan_of(settings)
+        self._state = RunState(
+            run_id=run_id,
+            name=name,
+            started_at=started_at,
+            folder=folder,
+            settings=settings,
+            salt=salt,
+            prefix_hashes=prompt_plan(settings, salt).prefix_ids,
+            preflight=checked,
+            plan=plan,
+        )
+        self._state.save()
+        self._choose_users(settings)
+        self._finals.clear()
+        self._runner.send_message(messages.BEGIN, self._begin_message())
+        self._saver = gevent.spawn(self._save_again_and_again)
+        self._plan = plan
+        self._say_plan(settings, checked["model"])
+        return plan
+
+    def announce(self, stage: Stage, phase: Phase, users: int) -> None:
+        """Tell every worker that a phase of a stage begins."""
+        if self._state is None:
+            return
+        log.info("%s", self._state.describe(stage, phase, users))
+        self._state.last_phase = {
+            "run_id": self._state.run_id,
+            "stage": stage.id,
+            "kind": stage.kind,
+            "target_users": stage.target_users,
+            "phase": phase.value,
+            "users": users,
+        }
+        self._runner.send_message(messages.PHASE, self._state.last_phase)
+
+    def plan_is_over(self) -> None:
+        """The plan ran to its end: what follows is not an interruption."""
+        if self._state is not None:
+            self._state.end_reason = "finished"
+
+    # --- beginning -----------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        options = dict(vars(self._environment.parsed_options))
+        options["host"] = self._environment.host or options.get("host") or ""
+        return options
+
+    def _plan_of(self, settings: Settings) -> LadderPlan:
+        drain_limit_s = float(self._environment.stop_timeout or 0) + 5.0
+        if settings.shape == "ladder":
+            return LadderPlan(
+                settings.stages,
+                settings.hold_s,
+                settings.settle_s,
+                settings.spawn_rate if self._rate_was_given else float(max(settings.stages)),
+                drain_limit_s,
+            )
+        return constant_plan(
+            settings.users,
+            settings.run_time_s,
+            settings.settle_s,
+            settings.spawn_rate,
+            drain_limit_s,
+        )
+
+    @property
+    def _rate_was_given(self) -> bool:
+        # Locust fills in 1 user/s when nothing was given; a ladder would crawl at that.
+        rate = getattr(self._environment.parsed_options, "spawn_rate", None)
+        return rate is not None and rate != 1
+
+    def _choose_users(self, settings: Settings) -> None:
+        for share in settings.traffic:
+            self._user_classes[share.kind].weight = share.weight
+        chosen = [self._user_classes[share.kind] for share in settings.traffic]
+        self._environment.user_classes = chosen
+
+    def _begin_message(self) -> dict[str, Any]:
+        state = self._state
+        assert state is not None
+        return {
+            "run_id": state.run_id,
+            "options": dict(state.settings.options),
+            "model": state.model,
+            "include_usage": state.preflight["include_usage"],
+            "salt": state.salt,
+            "folder_name": state.folder.path.name,
+        }
+
+    def _refuse(self, reason: str, exit_code: int) -> None:
+        self._environment.process_exit_code = exit_code
+        self._printed = f"swarmgauge: the run did not start: {reason}"
+        log.error("the run did not start: %s", reason)
+
+    def _say_plan(self, settings: Settings, model: str) -> None:
+        expected_s = self._plan.expected_s if self._plan is not None else None
+        takes = "until stopped" if expected_s is None else f"about {expected_s:.0f} s"
+        log.info("target %s, model %s", settings.endpoint.url, model)
+        log.info("shape %s, %s; results go to %s", settings.shape, takes, self._folder_path)
+
+    # --- while it runs -------------------------------------------------------------------------
+
+    def _on_worker_connect(self, client_id: str, **_: Any) -> None:
+        """A worker that joins late gets to know the run and the stage it is in."""
+        if self._state is not None and self._plan is not None:
+            self._runner.send_message(messages.BEGIN, self._begin_message(), client_id)
+            if self._state.last_phase is not None:
+                self._runner.send_message(messages.PHASE, self._state.last_phase, client_id)
+
+    def _on_worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
+        report = data.get(messages.REPORT_KEY)
+        if report is not None:
+            self._accept(report)
+
+    def _accept(self, report: dict[str, Any]) -> None:
+        if self._state is not None and report["run_id"] == self._state.run_id:
+            self._state.accept(report)
+
+    def _on_final(self, environment: Environment, msg: Any, **_: Any) -> None:
+        self._accept(msg.data)
+        self._finals.add(msg.data["worker"])
+        self._final_came.set()
+
+    def _save_again_and_again(self) -> None:
+        """Keep the folder readable even if this process is killed."""
+        seconds = 0.0
+        while self._state is not None:
+            gevent.sleep(1.0)
+            seconds += 1.0
+            if self._local_worker is not None and (report := self._local_worker.take_report()):
+                self._accept(report)
+            if self._state is not None and seconds % SAVE_PERIOD_S == 0:
+                self._state.save()
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _on_test_stop(self, environment: Environment, **_: Any) -> None:
+        self._finish()
+
+    def _on_quitting(self, environment: Environment, **_: Any) -> None:
+        if self._state is not None:
+            # A signal: let the users finish within the stop timeout, then write what there is.
+            self._runner.stop()
+        self._finish()
+
+    def _on_quit(self, exit_code: int, **_: Any) -> None:
+        if self._printed:
+            print(self._printed, flush=True)
+
+    def _finish(self) -> None:
+        state = self._state
+        if state is None:
+            return
+        self._gather_finals()
+        self._state, self._plan = None, None
+        if self._saver is not None:
+            self._saver.kill(block=False)
+        headless = bool(getattr(self._environment.parsed_options, "headless", False))
+        state.end(self._finals, stopped_by_hand=not headless)
+        if headless:
+            log.info("writing the report")
+            self._use(make_report(state.folder.path))
+        else:
+            gevent.spawn(self._report_later, state.folder.path)
+
+    def _gather_finals(self) -> None:
+        """Have every live worker stop and send its last report; single processes just did."""
+        if not isinstance(self._runner, MasterRunner) or self._state is None:
+            return
+        self._runner.send_message(messages.FINISH, {"run_id": self._state.run_id})
+        wait_s = FINAL_WAIT_S + float(self._environment.stop_timeout or 0)
+        with gevent.Timeout(wait_s, False):
+            while self._alive_workers() - self._finals:
+                self._final_came.clear()
+                self._final_came.wait(0.2)
+
+    def _alive_workers(self) -> set[str]:
+        if not isinstance(self._runner, MasterRunner) or self._state is None:
+            return set()
+        clients = self._runner.clients
+        alive = {c.id[-8:] for c in clients.ready + clients.spawning + clients.running}
+        return {worker for worker in self._state.workers if worker[-8:] in alive}
+
+    def _report_later(self, path: Path) -> None:
+        result = make_report(path)
+        log.info("report: %s", path / "report.html")
+        print(result.text, file=sys.stderr, flush=True)
+
+    def _use(self, result: ReportResult) -> None:
+        self._printed = result.text
+        self._environment.process_exit_code = result.exit_code
+
+    @property
+    def _folder_path(self) -> Path | None:
+        return self._state.folder.path if self._state is not None else None

@@ -1,0 +1,155 @@
+"""What the master knows of the run under way, and how it is saved."""
+
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hooks.run_folder import RunFolder
+from metrics.run_files import RUN_SCHEMA
+from metrics.stage import Phase, Stage
+from metrics.tally import TallyBook
+from settings import Settings
+from shapes.ladder import LadderPlan
+
+_PACKAGES = ("locust", "gevent", "geventhttpclient", "openai", "sseclient-py")
+
+
+class RunState:
+    """One run: its identity, the merged tallies, the marks, and the workers that took part."""
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        name: str,
+        started_at: datetime,
+        folder: RunFolder,
+        settings: Settings,
+        salt: str,
+        prefix_hashes: Sequence[str],
+        preflight: dict[str, Any],
+        plan: LadderPlan,
+    ) -> None:
+        self.run_id = run_id
+        self.name = name
+        self.started_at = started_at
+        self.folder = folder
+        self.settings = settings
+        self.salt = salt
+        self.prefix_hashes = tuple(prefix_hashes)
+        self.preflight = preflight
+        self.plan = plan
+        self.model = str(preflight["model"])
+        self.book = TallyBook()
+        self.marks: list[dict[str, Any]] = []
+        self.workers: dict[str, str] = {}
+        self.lost: set[str] = set()
+        self.last_phase: dict[str, Any] | None = None
+        self.end_reason: str | None = None
+        self.ended_at: datetime | None = None
+
+    def accept(self, report: dict[str, Any]) -> None:
+        """Add one worker's report."""
+        self.workers.setdefault(report["worker"], report["host"])
+        self.folder.append(report["rows"])
+        self.marks.extend(report["marks"])
+        self.book.merge(TallyBook.from_wire(report["tallies"]))
+
+    def end(self, finals: set[str], stopped_by_hand: bool) -> None:
+        """The run is over: note who is missing and how it ended, and save."""
+        self.ended_at = datetime.now(UTC)
+        self.lost = set(self.workers) - finals
+        if self.end_reason is None:
+            unlimited = self.plan.expected_s is None
+            ended = "stopped" if stopped_by_hand or unlimited else "interrupted"
+            self.end_reason = "finished" if unlimited else ended
+        self.save()
+        self.folder.close()
+
+    def save(self) -> None:
+        """Write ``run.json`` and ``stages.json`` as things are now."""
+        self.folder.write_stages(self.marks, self.book, self.plan.not_reached)
+        self.folder.write_run(self._values())
+
+    def describe(self, stage: Stage, phase: Phase, users: int) -> str:
+        """One line of progress."""
+        if phase is Phase.DRAIN:
+            return "drain: waiting for the answers under way"
+        stages = len(self.plan.stages) - 1
+        what = {
+            Phase.RAMP: f"going from {users} to {stage.target_users} users",
+            Phase.SETTLE: f"{users} users, settling",
+            Phase.HOLD: f"{users} users, measuring",
+        }[phase]
+        counts = self.book.total()
+        return (
+            f"stage {stage.id + 1}/{stages}: {what} "
+            f"({counts.ok} ok, {counts.failed} failed, {counts.rate_limited_attempts} x 429 so far)"
+        )
+
+    def _values(self) -> dict[str, Any]:
+        settings = self.settings
+        notices = list(self.preflight.get("notices") or ())
+        return {
+            "schema": RUN_SCHEMA,
+            "run_id": self.run_id,
+            "name": self.name,
+            "started_at": self.started_at.isoformat(timespec="milliseconds"),
+            "ended_at": self.ended_at.isoformat(timespec="milliseconds") if self.ended_at else None,
+            "complete": self.end_reason == "finished",
+            "end_reason": self.end_reason,
+            "url": settings.endpoint.url,
+            "model": self.model,
+            "settings": _public_options(settings),
+            "versions": _versions(),
+            "seed": settings.seed,
+            "salt": self.salt,
+            "prefix_hashes": list(self.prefix_hashes),
+            "shape": settings.shape,
+            "stage_plan": [
+                {"stage": s.id, "kind": s.kind, "target_users": s.target_users}
+                for s in self.plan.stages
+            ],
+            "slo": str(settings.options.get("slo") or ""),
+            "max_fail_ratio": settings.max_fail_ratio,
+            "workers": [
+                {
+                    "id": worker,
+                    "index": index,
+                    "host": host,
+                    "lost": worker in self.lost,
+                    "wall_offset_s": None,
+                }
+                for index, (worker, host) in enumerate(sorted(self.workers.items()))
+            ],
+            "notices": notices,
+            "preflight": {
+                "requests": self.preflight.get("requests", 0),
+                "include_usage": self.preflight.get("include_usage"),
+            },
+            "insecure": settings.insecure,
+        }
+
+
+def _public_options(settings: Settings) -> dict[str, Any]:
+    """The options without values that may be keys: headers keep their names, URLs their bare form.
+
+    The extra body is the user's own text and may hold anything, so only its field names stay.
+    """
+    options = dict(settings.options)
+    options["host"] = settings.endpoint.url
+    options["header"] = [header.name for header in settings.headers]
+    options["extra_body"] = sorted(settings.extra_body)
+    return options
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "unknown"
+    return found

@@ -1,0 +1,114 @@
+"""The names and shapes of the files in a run's folder; reading and writing them is for others.
+
+Request rows are JSON lines: the first line of a file names the fields, each further line is one
+record's values in that order. A killed writer leaves at most one torn last line, which is skipped.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from metrics.record import FIELD_NAMES, RequestRecord
+from metrics.stage import Phase, PhaseMark, Stage
+
+RUN_SCHEMA = "swarmgauge.run/1"
+REQUESTS_SCHEMA = "swarmgauge.requests/1"
+STAGES_SCHEMA = "swarmgauge.stages/1"
+SUMMARY_SCHEMA = "swarmgauge.summary/1"
+
+RUN_JSON = "run.json"
+REQUESTS_JSONL = "requests.jsonl"
+REQUESTS_PARQUET = "requests.parquet"
+STAGES_JSON = "stages.json"
+SUMMARY_JSON = "summary.json"
+SUMMARY_CSV = "summary.csv"
+REPORT_HTML = "report.html"
+PLOTS_FOLDER = "plots"
+SPOOL_FOLDER = "spool"
+
+
+class RunFileError(ValueError):
+    """A file of a run cannot be read: the message says which and why."""
+
+
+def check_schema(found: object, wanted: str, file_name: str) -> None:
+    """Accept a schema of the wanted name and a version up to ours.
+
+    Raises:
+        RunFileError: another kind of file, or a newer version than this reader knows.
+    """
+    kind, _, version = str(found).partition("/")
+    wanted_kind, _, wanted_version = wanted.partition("/")
+    if kind != wanted_kind or not version.isdigit():
+        raise RunFileError(f"{file_name}: schema {found!r} is not a {wanted_kind} file")
+    if int(version) > int(wanted_version):
+        raise RunFileError(
+            f"{file_name}: schema {found} is newer than this version reads ({wanted}); "
+            "update Swarmgauge"
+        )
+
+
+def _line(values: Any) -> bytes:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
+        "utf-8", "replace"
+    ) + b"\n"
+
+
+def header_line() -> bytes:
+    """The first line of a file of request rows."""
+    return _line({"schema": REQUESTS_SCHEMA, "fields": FIELD_NAMES})
+
+
+def row_line(row: Sequence[Any]) -> bytes:
+    """One request row (``RequestRecord.to_row``) as a line."""
+    return _line([round(v, 7) if isinstance(v, float) else v for v in row])
+
+
+def read_rows(lines: Iterable[bytes], file_name: str = REQUESTS_JSONL) -> Iterator[RequestRecord]:
+    """The records of a file of request rows.
+
+    A line that was never finished (no line end, because the writer was killed) is skipped; it can
+    only be the last one.
+
+    Raises:
+        RunFileError: no header, a newer schema, or a finished line that does not parse.
+    """
+    names: list[str] | None = None
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            values = json.loads(line)
+            if names is None:
+                check_schema(values.get("schema"), REQUESTS_SCHEMA, file_name)
+                names = values["fields"]
+            else:
+                yield RequestRecord.from_row(values, names)
+        except RunFileError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RunFileError(f"{file_name} line {number}: not a request row ({error})") from None
+
+
+def mark_to_wire(mark: PhaseMark) -> dict[str, Any]:
+    """A phase mark as plain values."""
+    return {
+        "worker": mark.worker,
+        "stage": mark.stage.id,
+        "kind": mark.stage.kind,
+        "target_users": mark.stage.target_users,
+        "phase": mark.phase.value,
+        "at_s": mark.at_s,
+        "users": mark.users,
+    }
+
+
+def mark_from_wire(wire: dict[str, Any]) -> PhaseMark:
+    """The inverse of :func:`mark_to_wire`."""
+    return PhaseMark(
+        worker=wire["worker"],
+        stage=Stage(wire["stage"], wire["kind"], wire["target_users"]),
+        phase=Phase(wire["phase"]),
+        at_s=wire["at_s"],
+        users=wire["users"],
+    )

@@ -1,0 +1,97 @@
+"""The options we add to Locust's own: one table, from which parser, web form and names follow.
+
+Locust parses the command line, the environment, ``locust.conf`` and the web form.
+"""
+
+from typing import Any, Protocol
+
+ENV_PREFIX = "SWARMGAUGE_"
+
+
+class Parser(Protocol):
+    """What is needed of Locust's argument parser."""
+
+    def add_argument_group(self, title: str, description: str | None = None) -> Any:
+        """As argparse has it."""
+
+
+_TARGET: tuple[tuple[str, Any, str], ...] = (
+    ("--model", "", "model name; default: the first that the endpoint lists"),
+    ("--traffic", "stream", "weights of the kinds of user, such as stream:8,block:2,sdk:1"),
+    ("--header", [], "extra header 'Name: value' or 'Name: env:VARIABLE'; may be repeated"),
+    ("--extra-body", "", "JSON object merged into every request body"),
+    ("--max-tokens-field", "max_tokens", "max_tokens, max_completion_tokens, both or none"),
+    ("--usage", "on", "ask for token usage at the end of streams: on or off"),
+    ("--ca-file", "", "certificates to trust beside the system's"),
+    ("--insecure", False, "do not verify TLS certificates (the report says so)"),
+    ("--no-preflight", False, "do not try one request before the load starts"),
+)
+_LOAD: tuple[tuple[str, Any, str], ...] = (
+    ("--shape", "", "constant (-u users for -t) or ladder (--stages); default: constant"),
+    ("--stages", "1,2,4,8,16,24,32", "user counts of a ladder"),
+    ("--hold", "12s", "measured time of each stage"),
+    ("--settle", "3s", "time after the users are up that is left out"),
+    ("--think-time", "0", "pause of a user between requests, seconds or a distribution"),
+    ("--connect-timeout", "10s", "limit for TCP and TLS to connect"),
+    ("--first-token-timeout", "300s", "limit for the first token, or the whole plain answer"),
+    ("--idle-timeout", "60s", "limit between two output chunks"),
+    ("--total-timeout", "off", "limit for a whole request"),
+)
+_PROMPTS: tuple[tuple[str, Any, str], ...] = (
+    ("--prompt-tokens", "200", "user prompt length: 200, uniform:50-400, normal:200,50, "
+     "lognormal:p50=200,p90=900, exponential:200 or file:lengths.csv"),
+    ("--output-tokens", "48", "longest answer asked for (max_tokens), as --prompt-tokens"),
+    ("--prefixes", 2, "number of shared system prefixes"),
+    ("--prefix-tokens", 100, "nominal tokens of each shared prefix"),
+    ("--ignore-eos", False, "ask for answers of exactly the asked length (vLLM, llama.cpp)"),
+    ("--temperature", "", "sampling temperature; default: the server's own"),
+    ("--seed", "", "repeat the same prompts; default: fresh ones for each run"),
+)
+_RESULT: tuple[tuple[str, Any, str], ...] = (
+    ("--slo", "", "limits such as ttft_p95<500ms,tpot_p95<50ms,ok>99%"),
+    ("--max-fail-ratio", 0.1, "share of failed requests above which the run exits with 1"),
+    ("--runs-dir", "runs", "folder that gets one folder for each run"),
+    ("--run-name", "", "name of the run; default: the shape's"),
+)
+_GROUPS = (
+    ("Swarmgauge: the endpoint", _TARGET),
+    ("Swarmgauge: the load", _LOAD),
+    ("Swarmgauge: the prompts", _PROMPTS),
+    ("Swarmgauge: the result", _RESULT),
+)
+_NOT_IN_FORM = frozenset({"--header", "--ca-file", "--runs-dir"})
+"""Headers may hold keys, and Locust shows the form's values in its page's source."""
+
+OPTION_NAMES: tuple[str, ...] = (
+    "host",
+    "num_users",
+    "spawn_rate",
+    "run_time",
+    *(flag[2:].replace("-", "_") for _, group in _GROUPS for flag, _, _ in group),
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add our options to Locust's parser; each is also ``SWARMGAUGE_<NAME>`` in the environment.
+
+    Defaults are typed, because the web form keeps the type of the default.
+    """
+    for title, group in _GROUPS:
+        arguments = parser.add_argument_group(title)
+        for flag, default, text in group:
+            keywords: dict[str, Any] = {"default": default, "help": text}
+            if isinstance(default, bool):
+                keywords["action"] = "store_true"
+            elif isinstance(default, list):
+                keywords["action"] = "append"
+            else:
+                keywords["type"] = type(default)
+            action = arguments.add_argument(
+                flag, env_var=ENV_PREFIX + flag[2:].replace("-", "_").upper(), **keywords
+            )
+            action.include_in_web_ui = flag not in _NOT_IN_FORM
+
+
+def option_flag(name: str) -> str:
+    """The command-line spelling of an option's name, for messages."""
+    return {"num_users": "--users"}.get(name, "--" + name.replace("_", "-"))

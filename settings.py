@@ -1,0 +1,281 @@
+"""What a run does: the options of ``options.py``, validated once and frozen.
+
+Secrets are never options, because Locust shows options in its page and ships them in clear: see
+``users.secrets``.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from metrics.slo import SloLimit, parse_slo
+from options import OPTION_NAMES, option_flag
+from workloads.chat_body import MaxTokensField, validate_extra_body
+from workloads.endpoint import ChatEndpoint, parse_endpoint
+from workloads.lengths import Distribution, parse_distribution
+from workloads.traffic import TrafficShare, parse_traffic
+
+SHAPES = ("constant", "ladder")
+
+T = TypeVar("T")
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+
+
+class SettingsError(ValueError):
+    """An option's value cannot be used; the text names the option, the value and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long to wait for what, in seconds; None waits for ever."""
+
+    connect_s: float | None
+    first_token_s: float | None
+    idle_s: float | None
+    """Between two output chunks: keep-alive comments do not extend it."""
+    total_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """An extra request header. ``from_env`` means that ``value`` names an environment variable."""
+
+    name: str
+    value: str
+    from_env: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that decides what a run does; without secrets, the same on all machines."""
+
+    endpoint: ChatEndpoint
+    model: str | None
+    traffic: tuple[TrafficShare, ...]
+    shape: str
+    users: int
+    spawn_rate: float
+    run_time_s: float | None
+    stages: tuple[int, ...]
+    hold_s: float
+    settle_s: float
+    prompt_tokens: Distribution
+    output_tokens: Distribution
+    prefixes: int
+    prefix_tokens: int
+    think_time_s: Distribution
+    seed: int | None
+    limits: TimeLimits
+    slo: tuple[SloLimit, ...]
+    headers: tuple[Header, ...]
+    extra_body: Mapping[str, Any]
+    max_tokens_field: MaxTokensField
+    include_usage: bool
+    ignore_eos: bool
+    temperature: float | None
+    ca_file: str | None
+    insecure: bool
+    preflight: bool
+    runs_dir: str
+    run_name: str | None
+    max_fail_ratio: float
+    options: Mapping[str, Any]
+    """The options as given, by name: what is stored with the run and sent to workers."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], read_file: Callable[[str], str]) -> Self:
+        """Validate parsed options (``vars(namespace)``); names that are not ours are ignored.
+
+        ``read_file`` gives the text of a file that an option names.
+
+        Raises:
+            SettingsError: the first option that cannot be used.
+        """
+        take = _Reader(options, read_file)
+        traffic = take.parsed("traffic", parse_traffic)
+        return cls(
+            endpoint=take.parsed("host", parse_endpoint),
+            model=take.text("model") or None,
+            traffic=traffic,
+            shape=take.one_of("shape", ("", *SHAPES)) or "constant",
+            users=take.whole("num_users", minimum=1, default=1),
+            spawn_rate=take.number("spawn_rate", above=0.0, default=1.0),
+            run_time_s=take.optional_number("run_time"),
+            stages=take.parsed("stages", parse_stages),
+            hold_s=take.parsed("hold", parse_duration_s),
+            settle_s=take.parsed("settle", parse_duration_s),
+            prompt_tokens=take.distribution("prompt_tokens"),
+            output_tokens=take.distribution("output_tokens"),
+            prefixes=take.whole("prefixes", minimum=0),
+            prefix_tokens=take.whole("prefix_tokens", minimum=0),
+            think_time_s=take.distribution("think_time"),
+            seed=take.parsed("seed", _optional_whole),
+            limits=TimeLimits(
+                connect_s=take.parsed("connect_timeout", parse_limit_s),
+                first_token_s=take.parsed("first_token_timeout", parse_limit_s),
+                idle_s=take.parsed("idle_timeout", parse_limit_s),
+                total_s=take.parsed("total_timeout", parse_limit_s),
+            ),
+            slo=take.parsed("slo", parse_slo),
+            headers=tuple(parse_header(text) for text in options.get("header") or ()),
+            extra_body=take.parsed("extra_body", parse_extra_body),
+            max_tokens_field=take.parsed("max_tokens_field", MaxTokensField),
+            include_usage=take.one_of("usage", ("on", "off")) == "on",
+            ignore_eos=take.flag("ignore_eos"),
+            temperature=take.parsed("temperature", _optional_number),
+            ca_file=take.text("ca_file") or None,
+            insecure=take.flag("insecure"),
+            preflight=not take.flag("no_preflight"),
+            runs_dir=take.text("runs_dir") or "runs",
+            run_name=take.text("run_name") or None,
+            max_fail_ratio=take.number("max_fail_ratio", above=-1e-9, default=0.1),
+            options={name: options[name] for name in OPTION_NAMES if name in options},
+        )
+
+
+class _Reader:
+    """Reads one option at a time and names it in the error."""
+
+    def __init__(self, options: Mapping[str, Any], read_file: Callable[[str], str]) -> None:
+        self._options = options
+        self._read_file = read_file
+
+    def text(self, name: str) -> str:
+        value = self._options.get(name)
+        return "" if value is None else str(value)
+
+    def flag(self, name: str) -> bool:
+        return bool(self._options.get(name))
+
+    def parsed(self, name: str, parse: Callable[[str], T]) -> T:
+        try:
+            return parse(self.text(name))
+        except ValueError as error:
+            raise SettingsError(f"{option_flag(name)}: {error}") from None
+
+    def distribution(self, name: str) -> Distribution:
+        return self.parsed(name, lambda text: parse_distribution(text, read_file=self._read_file))
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+        value = self.text(name)
+        if value not in choices:
+            known = ", ".join(choice for choice in choices if choice)
+            raise SettingsError(f"{option_flag(name)} {value!r}: write one of {known}")
+        return value
+
+    def whole(self, name: str, minimum: int, default: int = 0) -> int:
+        value = self._options.get(name)
+        try:
+            number = default if value is None else int(value)
+        except (TypeError, ValueError):
+            raise SettingsError(f"{option_flag(name)} {value!r}: write a whole number") from None
+        if number < minimum:
+            raise SettingsError(f"{option_flag(name)} {number}: write {minimum} or more")
+        return number
+
+    def number(self, name: str, above: float, default: float) -> float:
+        value = self._options.get(name)
+        try:
+            number = default if value is None else float(value)
+        except (TypeError, ValueError):
+            raise SettingsError(f"{option_flag(name)} {value!r}: write a number") from None
+        if not above < number < math.inf:
+            raise SettingsError(f"{option_flag(name)} {number}: write a number over {max(above, 0):g}")
+        return number
+
+    def optional_number(self, name: str) -> float | None:
+        return None if self._options.get(name) is None else self.number(name, 0.0, 0.0)
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds of ``30s``, ``500ms``, ``2m``, ``1h30m`` or a plain number of seconds.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    stripped = text.strip().lower()
+    if stripped.endswith("ms") and re.fullmatch(r"\d+(\.\d+)?", stripped[:-2]):
+        return float(stripped[:-2]) / 1000
+    if re.fullmatch(r"\d+(\.\d+)?", stripped):
+        return float(stripped)
+    match = _DURATION.fullmatch(stripped)
+    if not stripped or match is None:
+        raise ValueError(f"{text!r} is not a time; write for example 30s, 500ms, 2m or 1h30m")
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def parse_limit_s(text: str) -> float | None:
+    """A time limit in seconds; ``off`` (or 0) is None: wait for ever."""
+    if text.strip().lower() in ("", "off", "none"):
+        return None
+    return parse_duration_s(text) or None
+
+
+def parse_stages(text: str) -> tuple[int, ...]:
+    """The user counts of a ladder, such as ``1,2,4,8``; any order, at least one, each over 0."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[1-9]\d*", part) for part in parts):
+        raise ValueError(f"{text!r} is not a list of user counts; write for example 1,2,4,8,16")
+    return tuple(int(part) for part in parts)
+
+
+def parse_header(text: str) -> Header:
+    """``Name: value``, or ``Name: env:VARIABLE`` for a value that must not be an option."""
+    name, colon, value = text.partition(":")
+    name, value = name.strip(), value.strip()
+    if not colon or _HEADER_NAME.fullmatch(name) is None:
+        raise SettingsError(f"--header {name!r}: write 'Name: value' or 'Name: env:VARIABLE'")
+    if name.lower() in _OWN_HEADERS:
+        raise SettingsError(f"--header {name!r}: the transport sets this one itself")
+    if any(ord(c) < 32 or ord(c) == 127 for c in value) or not _latin1(value):
+        raise SettingsError(f"--header {name!r}: the value holds a character no header may have")
+    if value.startswith("env:"):
+        return Header(name, value.removeprefix("env:"), from_env=True)
+    return Header(name, value, from_env=False)
+
+
+def parse_extra_body(text: str) -> Mapping[str, Any]:
+    """A JSON object that is merged into every request body."""
+    if not text.strip():
+        return {}
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error}); write for example '{{\"top_p\": 0.9}}'") from None
+    if not isinstance(body, dict):
+        raise ValueError("write a JSON object, for example '{\"top_p\": 0.9}'")
+    validate_extra_body(body)
+    return body
+
+
+def _latin1(text: str) -> bool:
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _optional_whole(text: str) -> int | None:
+    if not text.strip():
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def _optional_number(text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None

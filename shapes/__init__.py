@@ -1,0 +1,1 @@
+"""Load plans: pure descriptions of what load comes when, and the Locust shape that follows one."""

@@ -1,0 +1,61 @@
+"""The Locust shape that follows a plan; the one shape class, so that ``--shape`` can choose."""
+
+import time
+from typing import Protocol
+
+from locust import LoadTestShape
+
+from metrics.stage import Phase, Stage
+from shapes.plan import Directive, Observation, Plan
+
+
+class RunSide(Protocol):
+    """What the shape needs of whoever conducts the run."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the run that is under way; None between runs."""
+
+    def begin(self) -> Plan | None:
+        """Start a run; None when it was refused."""
+
+    def announce(self, stage: Stage, phase: Phase, users: int) -> None:
+        """Tell every worker that a phase of a stage begins."""
+
+    def plan_is_over(self) -> None:
+        """The plan ran to its end: what follows is not an interruption."""
+
+
+class PlannedShape(LoadTestShape):
+    """Follows the plan of the current run; a start in the page begins a fresh one.
+
+    Locust keeps one instance for the life of the process, so all state of a run is kept by the
+    run's side and here only what was last announced for it.
+    """
+
+    # Locust then shows users, spawn rate and run time in the page and lets plans read them.
+    use_common_options = True
+
+    def __init__(self, side: RunSide) -> None:
+        super().__init__()
+        self._side = side
+        self._last: Directive | None = None
+
+    def tick(self) -> tuple[int, float] | None:
+        """Locust's hook, about once a second: users wanted and spawn rate, or None to end."""
+        plan = self._side.plan
+        if plan is None:
+            self._last = None
+            plan = self._side.begin()
+            if plan is None:
+                return None
+        users = self.get_current_user_count()
+        directive = plan.next(Observation(time.perf_counter(), users))
+        if directive is None:
+            self._side.plan_is_over()
+            return None
+        last = self._last
+        if last is None or (last.stage, last.phase) != (directive.stage, directive.phase):
+            self._side.announce(directive.stage, directive.phase, users)
+        self._last = directive
+        return directive.target_users, directive.spawn_rate

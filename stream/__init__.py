@@ -1,0 +1,1 @@
+"""From the bytes of an answer to chat events and one reply: pure, no socket, no clock, no Locust."""

@@ -1,0 +1,281 @@
+"""Builds one reply from the pieces of its body and the times at which they arrived.
+
+Nothing is judged here: a reply states what was seen, ``users.classify`` decides what it means. All
+times are float seconds since the request was sent; the caller reads the clock.
+"""
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from stream.chat_chunk import ChatChunk, MalformedChunk, ReplyError, ToolCallKey, Usage
+from stream.chat_events import parse_chunk
+from stream.plain_body import PlainReply, read_error_body, read_plain
+from stream.sse import SseDecoder
+
+__all__ = ["Reply", "ReplyError", "ReplyReader"]
+
+ERROR_BODY_BYTES = 64 * 1024
+PLAIN_BODY_BYTES = 16 * 1024 * 1024
+"""More than any chat completion; what exceeds it is counted and not kept."""
+
+_FIELDS = (b"", b"data", b"event", b"id", b"retry")
+
+
+class _Body(Enum):
+    """What the body is; undecided until its first bytes are seen."""
+
+    UNDECIDED = auto()
+    EVENTS = auto()
+    PLAIN = auto()
+    ERROR = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What was seen of one answer. ``streamed`` is about the answer, whatever was asked for."""
+
+    status: int | None
+    """None when no response head arrived."""
+    streamed: bool
+    headers_s: float | None
+    output_at_s: array[float]
+    """Arrival times of the chunks with generated output; empty for a plain answer."""
+    first_output_s: float | None
+    first_answer_s: float | None
+    """First visible text; None for a reply that is all reasoning, and for a plain one."""
+    last_output_s: float | None
+    end_s: float
+    chunks: int
+    """Chunks with generated output."""
+    keepalives: int
+    """Comment lines and events without meaning."""
+    saw_done: bool
+    finish_reason: str | None
+    """Of the lowest choice index; None until every choice seen has finished."""
+    finish_reasons: Mapping[int, str]
+    tool_calls: int
+    usage: Usage | None
+    error: ReplyError | None
+    """From an event, a 2xx body, or the body of a non-2xx answer (where it is never None)."""
+    parse_errors: int
+    """Events, or one plain body, that were not JSON objects."""
+    pending_tail: bool
+    """The stream ended inside an event; that event was dropped."""
+    body_bytes: int
+    texts: Mapping[int, str] | None
+    """Visible text by choice index; None unless it was asked to be kept."""
+    has_output: bool
+    wire_shape_ok: bool
+    """A plain 2xx body is a chat completion; False for streams and for errors."""
+    model: str | None
+
+
+class ReplyReader:
+    """Reads one answer: ``begin``, then ``feed`` or ``feed_payload``, then ``close``."""
+
+    def __init__(self, keep_text: bool = False) -> None:
+        self._kind = _Body.UNDECIDED
+        self._declared_events = False
+        self._status: int | None = None
+        self._headers_s: float | None = None
+        self._sse = SseDecoder()
+        self._body = bytearray()
+        self._body_bytes = 0
+        self._keepalives = 0
+        self._parse_errors = 0
+        self._output_at_s: array[float] = array("d")
+        self._first_answer_s: float | None = None
+        self._done = False
+        self._choices: set[int] = set()
+        self._finish_reasons: dict[int, str] = {}
+        self._calls: set[ToolCallKey] = set()
+        self._usage: Usage | None = None
+        self._error: ReplyError | None = None
+        self._model: str | None = None
+        self._texts: dict[int, list[str]] | None = {} if keep_text else None
+
+    @property
+    def started(self) -> bool:
+        """Whether generated output of any kind has been seen in a stream."""
+        return bool(self._output_at_s)
+
+    @property
+    def last_output_s(self) -> float | None:
+        """When the newest chunk with output arrived; None before the first."""
+        return self._output_at_s[-1] if self._output_at_s else None
+
+    @property
+    def done(self) -> bool:
+        """Whether ``[DONE]`` has been seen; what follows it is not read."""
+        return self._done
+
+    @property
+    def failed(self) -> bool:
+        """Whether an event of the stream has reported an error."""
+        return self._error is not None
+
+    def begin(self, status: int, content_type: str | None, at_s: float) -> None:
+        """The response head arrived ``at_s`` seconds after the request was sent."""
+        self._status = status
+        self._headers_s = at_s
+        media_type = (content_type or "").partition(";")[0].strip().lower()
+        self._declared_events = media_type == "text/event-stream"
+        if not 200 <= status < 300:
+            self._kind = _Body.ERROR
+        else:
+            self._kind = _Body.PLAIN if media_type.endswith("json") else _Body.UNDECIDED
+
+    def feed(self, data: bytes, at_s: float) -> None:
+        """Bytes of the body, cut anywhere, that arrived at ``at_s``.
+
+        Raises:
+            EventTooLarge: one event outgrew the decoder; ``close`` still gives what was read.
+        """
+        self._body_bytes += len(data)
+        if self._kind is not _Body.EVENTS:
+            self._keep(data)
+            if self._kind is not _Body.UNDECIDED or not self._decide():
+                return
+            data = bytes(self._body)
+            self._body.clear()
+        if not self._done:
+            for payload in self._sse.feed(data):
+                self._read(payload, at_s)
+
+    def feed_payload(self, payload: bytes, at_s: float) -> None:
+        """The data of one event, from another decoder; read in place of ``feed``."""
+        self._body_bytes += len(payload)
+        if self._kind in (_Body.ERROR, _Body.PLAIN):
+            self._keep(payload + b"\n")
+            return
+        self._kind = _Body.EVENTS
+        self._read(payload, at_s)
+
+    def keepalive(self) -> None:
+        """Another decoder saw a comment line."""
+        self._keepalives += 1
+
+    def close(self, at_s: float) -> Reply:
+        """The body ended, or was given up, at ``at_s``: the reply as far as it was read."""
+        plain = read_plain(bytes(self._body)) if self._is_plain() else None
+        if plain is not None:
+            self._take_plain(plain)
+        elif self._kind is _Body.ERROR:
+            self._error = read_error_body(bytes(self._body))
+        reasons = self._finish_reasons
+        finished = bool(reasons) and reasons.keys() >= self._choices
+        texts = self._texts
+        streamed = self._is_streamed()
+        return Reply(
+            status=self._status,
+            streamed=streamed,
+            headers_s=self._headers_s,
+            output_at_s=self._output_at_s,
+            first_output_s=self._output_at_s[0] if self._output_at_s else None,
+            first_answer_s=self._first_answer_s,
+            last_output_s=self.last_output_s,
+            end_s=at_s,
+            chunks=len(self._output_at_s),
+            keepalives=self._keepalives + self._sse.comments,
+            saw_done=self._done,
+            finish_reason=reasons[min(reasons)] if finished else None,
+            finish_reasons=reasons,
+            tool_calls=len(self._calls),
+            usage=self._usage,
+            error=self._error,
+            parse_errors=self._parse_errors,
+            pending_tail=streamed and self._sse.pending and not self._done,
+            body_bytes=self._body_bytes,
+            texts=None if texts is None else {i: _whole_text(texts[i]) for i in sorted(texts)},
+            has_output=self.started or (plain is not None and plain.has_output),
+            wire_shape_ok=plain is not None and plain.shape_ok,
+            model=self._model,
+        )
+
+    def _is_plain(self) -> bool:
+        return bool(self._body) and self._kind in (_Body.PLAIN, _Body.UNDECIDED)
+
+    def _is_streamed(self) -> bool:
+        # An empty body is what its content type says.
+        undecided = self._kind is _Body.UNDECIDED and self._declared_events
+        return self._kind is _Body.EVENTS or undecided
+
+    def _keep(self, data: bytes) -> None:
+        limit_bytes = ERROR_BODY_BYTES if self._kind is _Body.ERROR else PLAIN_BODY_BYTES
+        self._body += data[: max(0, limit_bytes - len(self._body))]
+
+    def _decide(self) -> bool:
+        """Look at the first bytes; whether the body is now known to be an event stream."""
+        head = bytes(self._body[:64]).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not head:
+            return False
+        name, colon, _ = head.partition(b":")
+        if self._declared_events:
+            is_events = not head.startswith(b"{")
+        elif not colon and any(field.startswith(head) for field in _FIELDS):
+            return False
+        else:
+            is_events = bool(colon) and name in _FIELDS
+        self._kind = _Body.EVENTS if is_events else _Body.PLAIN
+        return is_events
+
+    def _read(self, payload: bytes, at_s: float) -> None:
+        if self._done:
+            return
+        if not payload.startswith(b"{"):
+            word = payload.strip()
+            if word == b"[DONE]":
+                self._done = True
+                return
+            if word in (b"", b'""') or word.startswith(b":"):
+                self._keepalives += 1
+                return
+        try:
+            chunk = parse_chunk(payload)
+        except MalformedChunk:
+            self._parse_errors += 1
+            return
+        if chunk.output:
+            self._output_at_s.append(at_s)
+            if chunk.answer and self._first_answer_s is None:
+                self._first_answer_s = at_s
+        elif chunk.empty:
+            self._keepalives += 1
+        self._take(chunk)
+
+    def _take(self, chunk: ChatChunk) -> None:
+        self._choices.update(chunk.choices)
+        if chunk.finish_reasons is not None:
+            self._finish_reasons.update(chunk.finish_reasons)
+        if chunk.tool_call_starts:
+            self._calls |= chunk.tool_call_starts
+        if chunk.usage is not None:
+            self._usage = chunk.usage if self._usage is None else self._usage.merged(chunk.usage)
+        if self._error is None:
+            self._error = chunk.error
+        if self._model is None:
+            self._model = chunk.model
+        if self._texts is not None:
+            for delta in chunk.deltas:
+                self._texts.setdefault(delta.index, []).append(delta.text)
+
+    def _take_plain(self, plain: PlainReply) -> None:
+        self._parse_errors += plain.malformed
+        self._choices.update(plain.texts)
+        self._finish_reasons.update(plain.finish_reasons)
+        self._calls |= plain.tool_calls
+        self._usage, self._error, self._model = plain.usage, plain.error, plain.model
+        if self._texts is not None:
+            self._texts = {index: [text] for index, text in plain.texts.items()}
+
+
+def _whole_text(parts: list[str]) -> str:
+    """The parts as one text; halves of a character that two chunks carried are put together."""
+    text = "".join(parts)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

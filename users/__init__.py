@@ -1,0 +1,1 @@
+"""The simulated users and the transports they speak through."""

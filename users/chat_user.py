@@ -1,0 +1,121 @@
+"""The Locust users: closed-loop chat clients that differ in how they ask."""
+
+import random
+from typing import ClassVar
+
+import gevent
+from locust import User, task
+from locust.exception import StopUser
+
+from metrics.outcome import Outcome
+from users.asking import Answer, Wish, ask, failure_text
+from users.run_context import CURRENT_RUN, RunContext
+from workloads.chat_body import encode_chat
+from workloads.prompts import PromptSource
+from workloads.traffic import TrafficKind
+
+
+class ChatFailure(Exception):
+    """What Locust sees of a request that did not succeed; its text is one of few."""
+
+
+class ChatUser(User):
+    """Asks, reads the answer, thinks, asks again; one request at a time."""
+
+    abstract = True
+    kind: ClassVar[TrafficKind]
+    streams: ClassVar[bool] = True
+
+    context: RunContext
+    number: int
+    prompts: PromptSource
+
+    def on_start(self) -> None:
+        """Join the current run."""
+        if CURRENT_RUN.context is None:
+            raise StopUser
+        self.context = CURRENT_RUN.context
+        self.number = self.context.next_user()
+        self.prompts = self.context.prompts(self.number)
+        self._lengths = self.context.chance("output_tokens", self.number)
+        self._pauses = self.context.chance("think_time", self.number)
+        self._think_s = 0.0
+
+    def wait_time(self) -> float:
+        """Locust's hook: the pause before the next request, in seconds."""
+        self._think_s = max(0.0, self.context.settings.think_time_s.sample(self._pauses))
+        return self._think_s
+
+    @task
+    def chat(self) -> None:
+        """One logical request: exactly one ``request`` event, whatever happens."""
+        transport = self.context.transports[self.kind]
+        answer = ask(self.context, transport, self._next_wish())
+        self._fire(answer)
+        if answer.interrupt is not None:
+            raise answer.interrupt
+        if answer.record.outcome.failed and not self._think_s:
+            # A server that refuses at once must not be turned into a busy loop of ours.
+            gevent.sleep(_FAILURE_PAUSE_S * (0.5 + random.random()))
+
+    def _next_wish(self) -> Wish:
+        settings = self.context.settings
+        prompt = self.prompts.next_prompt()
+        max_tokens = settings.output_tokens.sample_tokens(self._lengths)
+        body = encode_chat(
+            prompt,
+            model=self.context.model,
+            max_tokens=max_tokens,
+            max_tokens_field=settings.max_tokens_field,
+            stream=self.streams,
+            include_usage=self.context.include_usage,
+            ignore_eos=settings.ignore_eos,
+            temperature=settings.temperature,
+            extra_body=settings.extra_body,
+        )
+        return Wish(
+            user=self.number,
+            user_class=type(self).__name__,
+            prompt=prompt,
+            body=body,
+            stream=self.streams,
+            asked_max_tokens=max_tokens,
+            think_s=self._think_s,
+        )
+
+    def _fire(self, answer: Answer) -> None:
+        record = answer.record
+        failed = record.outcome is not Outcome.OK
+        text = failure_text(record.outcome, record.status, record.error_code)
+        self.environment.events.request.fire(
+            request_type=self.kind.value,
+            name="chat",
+            response_time=record.user_latency_s * 1000,
+            response_length=record.received_bytes,
+            exception=ChatFailure(text) if failed else None,
+            context={},
+            record=record,
+            gaps_s=answer.gaps_s,
+        )
+
+
+_FAILURE_PAUSE_S = 0.1
+
+
+class StreamingChatUser(ChatUser):
+    """Streams its answers: the person who watches the text appear."""
+
+    kind = TrafficKind.STREAM
+
+
+class BlockingChatUser(ChatUser):
+    """Waits for whole answers, as batch jobs and simple scripts do."""
+
+    kind = TrafficKind.BLOCK
+    streams = False
+
+
+class SdkChatUser(ChatUser):
+    """Streams through the openai SDK: what its users feel, the SDK's own cost included."""
+
+    kind = TrafficKind.SDK
