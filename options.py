@@ -38,8 +38,12 @@ _LOAD: tuple[tuple[str, Any, str], ...] = (
     ("--total-timeout", "off", "limit for a whole request"),
 )
 _PROMPTS: tuple[tuple[str, Any, str], ...] = (
-    ("--prompt-tokens", "200", "user prompt length: 200, uniform:50-400, normal:200,50, "
-     "lognormal:p50=200,p90=900, exponential:200 or file:lengths.csv"),
+    (
+        "--prompt-tokens",
+        "200",
+        "user prompt length: 200, uniform:50-400, normal:200,50, "
+        "lognormal:p50=200,p90=900, exponential:200 or file:lengths.csv",
+    ),
     ("--output-tokens", "48", "longest answer asked for (max_tokens), as --prompt-tokens"),
     ("--prefixes", 2, "number of shared system prefixes"),
     ("--prefix-tokens", 100, "nominal tokens of each shared prefix"),

@@ -186,7 +186,9 @@ class _Reader:
         except (TypeError, ValueError):
             raise SettingsError(f"{option_flag(name)} {value!r}: write a number") from None
         if not above < number < math.inf:
-            raise SettingsError(f"{option_flag(name)} {number}: write a number over {max(above, 0):g}")
+            raise SettingsError(
+                f"{option_flag(name)} {number}: write a number over {max(above, 0):g}"
+            )
         return number
 
     def optional_number(self, name: str) -> float | None:

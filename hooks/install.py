@@ -1,5 +1,6 @@
 """Puts the suite's listeners on Locust's events; called once, by the locustfile."""
 
+import logging
 from typing import Any
 
 import locust.runners
@@ -26,6 +27,8 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
         add_arguments(parser)
 
     def on_init(environment: Environment, runner: Runner, **_: Any) -> None:
+        # Our own lines tell the stages; Locust's four for each would bury them.
+        logging.getLogger("locust.runners").setLevel(logging.WARNING)
         if isinstance(runner, WorkerRunner):
             RunWorker(environment, runner)
             return

@@ -137,9 +137,8 @@ def _judge(
     top = usable[-1].users
     if limited and limited[0].users > top:
         refusal = _refusal(limited[0])
-        reason = (
-            f"no queue up to {top}, then at {limited[0].users} users "
-            + ("429s: a rate limit, not a queue" if refusal is KneeStatus.RATE_LIMITED else "errors")
+        reason = f"no queue up to {top}, then at {limited[0].users} users " + (
+            "429s: a rate limit, not a queue" if refusal is KneeStatus.RATE_LIMITED else "errors"
         )
         return _verdict(refusal or KneeStatus.ERRORS, reason, evidence, at_least=top, calm=calm)
     share = _share(shares[top])

@@ -49,9 +49,12 @@ def check_schema(found: object, wanted: str, file_name: str) -> None:
 
 
 def _line(values: Any) -> bytes:
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "replace"
-    ) + b"\n"
+    return (
+        json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
+            "utf-8", "replace"
+        )
+        + b"\n"
+    )
 
 
 def header_line() -> bytes:

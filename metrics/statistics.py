@@ -106,9 +106,7 @@ def summarise(values: Sequence[float] | FloatArray) -> Summary:
         n=int(array.size),
         mean=mean(array),
         max=float(array.max()) if array.size else None,
-        flags=tuple(
-            f"{name}:few" for name, q in QUANTILES if 0 < array.size < samples_needed(q)
-        ),
+        flags=tuple(f"{name}:few" for name, q in QUANTILES if 0 < array.size < samples_needed(q)),
         intervals=intervals,
         **found,
     )

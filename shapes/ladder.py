@@ -50,9 +50,7 @@ class LadderPlan:
         if self._hold_s is None:
             return None
         users = [0, *(stage.target_users for stage in self._stages)]
-        ramps_s = sum(
-            abs(b - a) / self._spawn_rate for a, b in zip(users, users[1:], strict=False)
-        )
+        ramps_s = sum(abs(b - a) / self._spawn_rate for a, b in zip(users, users[1:], strict=False))
         return ramps_s + len(self._stages) * (self._settle_s + self._hold_s)
 
     def next(self, seen: Observation) -> Directive | None:

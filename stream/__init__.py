@@ -1,1 +1,1 @@
-"""From the bytes of an answer to chat events and one reply: pure, no socket, no clock, no Locust."""
+"""From the bytes of an answer to chat events and one reply: no socket, no clock, no Locust."""

@@ -164,7 +164,9 @@ def read_error(body: Mapping[str, Any]) -> ReplyError | None:
 def _error_of(error: Mapping[str, Any]) -> ReplyError:
     message = error.get("message")
     code = code_of(error.get("code"))
-    return ReplyError(code, text_of(error.get("type")), "" if message is None else _as_text(message))
+    return ReplyError(
+        code, text_of(error.get("type")), "" if message is None else _as_text(message)
+    )
 
 
 def _as_text(value: object) -> str:

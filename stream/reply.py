@@ -7,8 +7,8 @@ times are float seconds since the request was sent; the caller reads the clock.
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
+from stream.body_kind import HEAD_BYTES, BodyKind, kind_from_bytes, kind_from_head
 from stream.chat_chunk import ChatChunk, MalformedChunk, ReplyError, ToolCallKey, Usage
 from stream.chat_events import parse_chunk
 from stream.plain_body import PlainReply, read_error_body, read_plain
@@ -20,17 +20,6 @@ ERROR_BODY_BYTES = 64 * 1024
 PLAIN_BODY_BYTES = 16 * 1024 * 1024
 """More than any chat completion; what exceeds it is counted and not kept."""
 
-_FIELDS = (b"", b"data", b"event", b"id", b"retry")
-
-
-class _Body(Enum):
-    """What the body is; undecided until its first bytes are seen."""
-
-    UNDECIDED = auto()
-    EVENTS = auto()
-    PLAIN = auto()
-    ERROR = auto()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -40,7 +29,7 @@ class Reply:
     """None when no response head arrived."""
     streamed: bool
     headers_s: float | None
-    output_at_s: array[float]
+    output_at_s: "array[float]"
     """Arrival times of the chunks with generated output; empty for a plain answer."""
     first_output_s: float | None
     first_answer_s: float | None
@@ -76,7 +65,7 @@ class ReplyReader:
     """Reads one answer: ``begin``, then ``feed`` or ``feed_payload``, then ``close``."""
 
     def __init__(self, keep_text: bool = False) -> None:
-        self._kind = _Body.UNDECIDED
+        self._kind = BodyKind.UNDECIDED
         self._declared_events = False
         self._status: int | None = None
         self._headers_s: float | None = None
@@ -122,10 +111,7 @@ class ReplyReader:
         self._headers_s = at_s
         media_type = (content_type or "").partition(";")[0].strip().lower()
         self._declared_events = media_type == "text/event-stream"
-        if not 200 <= status < 300:
-            self._kind = _Body.ERROR
-        else:
-            self._kind = _Body.PLAIN if media_type.endswith("json") else _Body.UNDECIDED
+        self._kind = kind_from_head(status, media_type)
 
     def feed(self, data: bytes, at_s: float) -> None:
         """Bytes of the body, cut anywhere, that arrived at ``at_s``.
@@ -134,9 +120,11 @@ class ReplyReader:
             EventTooLarge: one event outgrew the decoder; ``close`` still gives what was read.
         """
         self._body_bytes += len(data)
-        if self._kind is not _Body.EVENTS:
+        if self._kind is not BodyKind.EVENTS:
             self._keep(data)
-            if self._kind is not _Body.UNDECIDED or not self._decide():
+            if self._kind is BodyKind.UNDECIDED:
+                self._kind = kind_from_bytes(bytes(self._body[:HEAD_BYTES]), self._declared_events)
+            if self._kind is not BodyKind.EVENTS:
                 return
             data = bytes(self._body)
             self._body.clear()
@@ -147,10 +135,10 @@ class ReplyReader:
     def feed_payload(self, payload: bytes, at_s: float) -> None:
         """The data of one event, from another decoder; read in place of ``feed``."""
         self._body_bytes += len(payload)
-        if self._kind in (_Body.ERROR, _Body.PLAIN):
+        if self._kind in (BodyKind.ERROR, BodyKind.PLAIN):
             self._keep(payload + b"\n")
             return
-        self._kind = _Body.EVENTS
+        self._kind = BodyKind.EVENTS
         self._read(payload, at_s)
 
     def keepalive(self) -> None:
@@ -162,7 +150,7 @@ class ReplyReader:
         plain = read_plain(bytes(self._body)) if self._is_plain() else None
         if plain is not None:
             self._take_plain(plain)
-        elif self._kind is _Body.ERROR:
+        elif self._kind is BodyKind.ERROR:
             self._error = read_error_body(bytes(self._body))
         reasons = self._finish_reasons
         finished = bool(reasons) and reasons.keys() >= self._choices
@@ -195,31 +183,16 @@ class ReplyReader:
         )
 
     def _is_plain(self) -> bool:
-        return bool(self._body) and self._kind in (_Body.PLAIN, _Body.UNDECIDED)
+        return bool(self._body) and self._kind in (BodyKind.PLAIN, BodyKind.UNDECIDED)
 
     def _is_streamed(self) -> bool:
         # An empty body is what its content type says.
-        undecided = self._kind is _Body.UNDECIDED and self._declared_events
-        return self._kind is _Body.EVENTS or undecided
+        undecided = self._kind is BodyKind.UNDECIDED and self._declared_events
+        return self._kind is BodyKind.EVENTS or undecided
 
     def _keep(self, data: bytes) -> None:
-        limit_bytes = ERROR_BODY_BYTES if self._kind is _Body.ERROR else PLAIN_BODY_BYTES
+        limit_bytes = ERROR_BODY_BYTES if self._kind is BodyKind.ERROR else PLAIN_BODY_BYTES
         self._body += data[: max(0, limit_bytes - len(self._body))]
-
-    def _decide(self) -> bool:
-        """Look at the first bytes; whether the body is now known to be an event stream."""
-        head = bytes(self._body[:64]).removeprefix(b"\xef\xbb\xbf").lstrip()
-        if not head:
-            return False
-        name, colon, _ = head.partition(b":")
-        if self._declared_events:
-            is_events = not head.startswith(b"{")
-        elif not colon and any(field.startswith(head) for field in _FIELDS):
-            return False
-        else:
-            is_events = bool(colon) and name in _FIELDS
-        self._kind = _Body.EVENTS if is_events else _Body.PLAIN
-        return is_events
 
     def _read(self, payload: bytes, at_s: float) -> None:
         if self._done:

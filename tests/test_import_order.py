@@ -80,7 +80,7 @@ def test_imports_point_down(package):
         if (bad := upward_imports(package, _imports(path)))
     }
 
-    assert {} == wrong
+    assert wrong == {}
 
 
 def test_an_upward_import_is_seen():
@@ -100,7 +100,7 @@ def test_pure_packages_know_no_clock_socket_or_locust():
         if (bad := _imports(path) & IMPURE_MODULES)
     }
 
-    assert {} == wrong
+    assert wrong == {}
 
 
 def test_no_import_hides_in_a_function():
@@ -110,10 +110,12 @@ def test_no_import_hides_in_a_function():
         for path in _files(package):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+                    inner = [
+                        n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)
+                    ]
                     wrong += [f"{path.relative_to(ROOT)}:{n.lineno}" for n in inner]
 
-    assert [] == wrong
+    assert wrong == []
 
 
 def test_modules_stay_small():
@@ -124,5 +126,5 @@ def test_modules_stay_small():
         for path in _files(package)
     }
 
-    assert {} == {name: lines for name, lines in sizes.items() if lines > 300}
-    assert 60 > sizes["locustfile.py"]
+    assert {name: lines for name, lines in sizes.items() if lines > 300} == {}
+    assert sizes["locustfile.py"] < 60

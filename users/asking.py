@@ -1,5 +1,6 @@
 """One logical request from wanting to record: the part of a user that knows no Locust."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from metrics.record import RequestRecord
 from stream.reply import Reply, ReplyReader
 from users.classify import Verdict, classify
 from users.run_context import RunContext
-from users.wire import ChatRequest, ChatTransport, WireFacts
+from users.wire import ChatRequest, ChatTransport, WireFacts, WireFailure
 from workloads.prompts import Prompt
 
 _SERVED_BY = ("x-litellm-model-id", "x-served-by", "x-envoy-upstream-service", "server")
+
+
+log = logging.getLogger("swarmgauge.users")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,12 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
     request_id = f"{context.run_id}-{context.worker}-{sequence}"
     try:
         facts = transport.post(ChatRequest(wish.body, request_id), reader)
+    except Exception as error:
+        # A fault of our own must neither lose the record nor be blamed on the server.
+        log.exception("the transport failed")
+        failure = WireFailure(Outcome.CLIENT_RESOURCE, f"fault in the client: {error!r}")
+        end_s = time.perf_counter() - wanted_at_s
+        facts = WireFacts(sent_at_s=wanted_at_s, end_s=end_s, failure=failure)
     finally:
         context.in_flight -= 1
     reply = reader.close(facts.end_s)
@@ -119,9 +129,7 @@ def _outcome_fields(verdict: Verdict, reply: Reply, context: RunContext) -> dict
     }
 
 
-def _transport_fields(
-    facts: WireFacts, request_id: str, context: RunContext
-) -> dict[str, object]:
+def _transport_fields(facts: WireFacts, request_id: str, context: RunContext) -> dict[str, object]:
     headers = facts.headers
     served_by = next((headers[name] for name in _SERVED_BY if headers.get(name)), None)
     return {
@@ -153,6 +161,8 @@ def failure_text(outcome: Outcome, status: int | None, error_code: str | None) -
     """What Locust's own failure table groups by: few texts, whatever servers write."""
     if status is not None and status != 200:
         return f"{outcome.value} (HTTP {status})"
-    return outcome.value if not error_code or error_code == outcome.value else (
-        f"{outcome.value} ({error_code})"
+    return (
+        outcome.value
+        if not error_code or error_code == outcome.value
+        else (f"{outcome.value} ({error_code})")
     )

@@ -62,9 +62,7 @@ def preflight(settings: Settings, secrets: Secrets, run_id: str) -> PreflightRes
         notice = "the endpoint refuses stream_options: streams carry no token counts"
         verdict = _try(settings, secrets, run_id, model, include_usage=False)
         return PreflightResult(_error(verdict, settings, masker), model, False, (notice,), 2)
-    return PreflightResult(
-        _error(verdict, settings, masker), model, settings.include_usage, (), 1
-    )
+    return PreflightResult(_error(verdict, settings, masker), model, settings.include_usage, (), 1)
 
 
 def _try(

@@ -42,12 +42,14 @@ class SdkTransport:
             # Proxy variables of the environment would stand between us and the endpoint unseen.
             trust_env=False,
         )
+        authorization = {n: v for n, v in headers.items() if n.lower() == "authorization"}
+        self._authorization = authorization or {"Authorization": openai.Omit()}
         self._client = openai.OpenAI(
-            # The SDK insists on a key; without one of ours the header is left out again.
+            # The SDK insists on a key; the header itself is ours, or left out.
             api_key="none",
             base_url=endpoint.base_url,
             default_query=dict(_query_pairs(endpoint.query)),
-            default_headers={"Authorization": openai.Omit(), **headers},
+            default_headers=dict(headers),
             max_retries=0,
             timeout=httpx2.Timeout(limits.first_token_s, connect=limits.connect_s),
             http_client=http_client,
@@ -82,7 +84,7 @@ class SdkTransport:
             messages=body.pop("messages"),
             stream=body.pop("stream", False),
             extra_body=body,
-            extra_headers={"X-Request-Id": request.request_id},
+            extra_headers={"X-Request-Id": request.request_id, **self._authorization},
         )
         with call as response:
             facts.headers = {name.lower(): value for name, value in response.headers.items()}
@@ -95,9 +97,7 @@ class SdkTransport:
             facts.received_bytes = len(whole)
             reader.feed(whole, self._elapsed_s(facts))
 
-    def _read_events(
-        self, pieces: Iterator[bytes], reader: ReplyReader, facts: WireFacts
-    ) -> None:
+    def _read_events(self, pieces: Iterator[bytes], reader: ReplyReader, facts: WireFacts) -> None:
         source = _Source(pieces, facts)
         for event in SSEClient(source).events():
             now_s = self._elapsed_s(facts)

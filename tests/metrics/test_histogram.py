@@ -70,8 +70,8 @@ def test_M09_a_single_large_value_is_not_rounded_past_itself():
     """p99 never exceeds the maximum, and one value is its own percentile."""
     histogram = _of([0.5964] + [0.1] * 49)
 
-    assert 0.5964 == histogram.percentile(0.99)
-    assert 0.5964 == histogram.maximum
+    assert histogram.percentile(0.99) == 0.5964
+    assert histogram.maximum == 0.5964
     assert pytest.approx(1.2344) == _of([1.2344]).percentile(0.5)
 
 

@@ -36,9 +36,7 @@ def fifo_level(users, slots, service_s, first_token_s, seconds=30.0):
         if wanted_s > 2:
             ttft_s.append(begin_s + first_token_s - wanted_s)
             latency_s.append(end_s - wanted_s)
-    return Level(
-        users=users, ttft_s=ttft_s, tpot_s=[], latency_s=latency_s, requests=len(ttft_s)
-    )
+    return Level(users=users, ttft_s=ttft_s, tpot_s=[], latency_s=latency_s, requests=len(ttft_s))
 
 
 def test_L09_no_queue_up_to_the_top_is_a_lower_bound():
@@ -46,7 +44,7 @@ def test_L09_no_queue_up_to_the_top_is_a_lower_bound():
     estimate = find_knee([level(n, 0.05, 0.5) for n in (1, 2, 4, 8, 16)])
 
     assert KneeStatus.NOT_REACHED is estimate.status
-    assert 16 == estimate.at_least
+    assert estimate.at_least == 16
     assert estimate.users is None
     assert "at least 16" in estimate.sentence()
 
@@ -58,11 +56,11 @@ def test_L10_a_known_queue_gives_its_slot_count():
     estimate = find_knee(levels)
 
     assert KneeStatus.KNEE is estimate.status
-    assert 4 == pytest.approx(estimate.users, abs=0.5)
+    assert pytest.approx(estimate.users, abs=0.5) == 4
     assert estimate.low <= 4 <= estimate.high
-    assert 4 == estimate.calm_users
+    assert estimate.calm_users == 4
     # Twelve users on four slots wait two services: the evidence the case names.
-    assert 0.42 == pytest.approx(levels[-1].ttft_s[-1], rel=0.1)
+    assert pytest.approx(levels[-1].ttft_s[-1], rel=0.1) == 0.42
 
 
 @pytest.mark.parametrize("slots", [3, 7, 19, 57], ids=str)
@@ -82,7 +80,7 @@ def test_L12_a_limiter_is_not_a_queue():
 
     assert KneeStatus.RATE_LIMITED is estimate.status
     assert estimate.users is None
-    assert 4 == estimate.at_least
+    assert estimate.at_least == 4
     assert "not a queue" in estimate.sentence()
 
 
@@ -93,7 +91,7 @@ def test_a_queue_that_only_begins_is_not_measured():
     estimate = find_knee(levels)
 
     assert KneeStatus.NEAR_TOP is estimate.status
-    assert 2 == estimate.at_least
+    assert estimate.at_least == 2
     assert "--stages" in estimate.sentence()
 
 
@@ -113,7 +111,7 @@ def test_a_cold_first_level_is_not_the_baseline():
     estimate = find_knee(levels)
 
     assert KneeStatus.KNEE is estimate.status
-    assert 4 == pytest.approx(estimate.users, rel=0.1)
+    assert pytest.approx(estimate.users, rel=0.1) == 4
 
 
 @pytest.mark.parametrize(
@@ -151,5 +149,5 @@ def test_void_levels_are_never_used():
     estimate = find_knee(levels)
 
     assert KneeStatus.NOT_REACHED is estimate.status
-    assert 2 == estimate.at_least
-    assert "40 users were not reached" == estimate.evidence[-1].note
+    assert estimate.at_least == 2
+    assert estimate.evidence[-1].note == "40 users were not reached"

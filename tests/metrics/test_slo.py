@@ -10,12 +10,16 @@ def test_limits_are_read_with_their_units():
     """Milliseconds, seconds, percent and plain ratios become seconds and 0-1."""
     limits = parse_slo("ttft_p95<500ms, e2e_latency_p99<=3s,ok>99%,good>=0.9,completed_rps>5")
 
-    assert [0.5, 3.0, 0.99, 0.9, 5.0] == [limit.limit for limit in limits]
-    assert ["ttft_s", "e2e_latency_s", "ok_ratio", "good_ratio", "completed_rps"] == [
-        limit.metric for limit in limits
+    assert [limit.limit for limit in limits] == [0.5, 3.0, 0.99, 0.9, 5.0]
+    assert [limit.metric for limit in limits] == [
+        "ttft_s",
+        "e2e_latency_s",
+        "ok_ratio",
+        "good_ratio",
+        "completed_rps",
     ]
-    assert ["p95", "p99", None, None, None] == [limit.statistic for limit in limits]
-    assert [True, True, False, False, False] == [limit.below for limit in limits]
+    assert [limit.statistic for limit in limits] == ["p95", "p99", None, None, None]
+    assert [limit.below for limit in limits] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +33,15 @@ def test_limits_are_read_with_their_units():
         ("ok>99ms", "ratio"),
         ("completed_rps>5ms", "rate"),
     ],
-    ids=["no statistic", "odd statistic", "no unit", "no sign", "over 100", "ratio unit", "rate unit"],
+    ids=[
+        "no statistic",
+        "odd statistic",
+        "no unit",
+        "no sign",
+        "over 100",
+        "ratio unit",
+        "rate unit",
+    ],
 )
 def test_a_wrong_limit_is_explained(text, says):
     """The message names the part and what may stand there."""
@@ -39,7 +51,7 @@ def test_a_wrong_limit_is_explained(text, says):
 
 def test_no_text_is_no_limit():
     """An empty option sets nothing."""
-    assert () == parse_slo("  ")
+    assert parse_slo("  ") == ()
 
 
 def test_a_limit_on_something_unmeasured_is_missed():

@@ -44,7 +44,9 @@ def test_no_values_give_no_percentile():
 
 
 @pytest.mark.parametrize(
-    ("q", "n"), [(0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)], ids=["p90", "p95", "p99", "p999"]
+    ("q", "n"),
+    [(0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)],
+    ids=["p90", "p95", "p99", "p999"],
 )
 def test_sample_sizes_are_the_smallest_that_bound_the_quantile(q, n):
     """With n samples the chance that all lie below the quantile is at most 2.5 %; with n - 1 not."""
@@ -56,21 +58,21 @@ def test_few_samples_are_flagged():
     """50 samples carry a p90 but no p95, p99 or p99.9."""
     summary = summarise(np.linspace(1, 2, 50))
 
-    assert 50 == summary.n
-    assert ("p95:few", "p99:few", "p999:few") == summary.flags
+    assert summary.n == 50
+    assert summary.flags == ("p95:few", "p99:few", "p999:few")
 
 
 def test_M05_a_summary_of_nothing_has_no_numbers():
     """All figures None, no flag, no exception."""
     summary = summarise([])
 
-    assert (0, None, None, None, ()) == (
+    assert (
         summary.n,
         summary.mean,
         summary.p50,
         summary.max,
         summary.flags,
-    )
+    ) == (0, None, None, None, ())
 
 
 def test_sectioned_intervals_hold_for_correlated_samples():

@@ -26,11 +26,11 @@ def test_M06_failures_are_in_no_success_percentile():
 
     tally = _tally(good + bad)
 
-    assert 66 == tally.latency["user_latency_s"].n
+    assert tally.latency["user_latency_s"].n == 66
     assert pytest.approx(0.7, rel=0.01) == tally.latency["user_latency_s"].percentile(0.5)
-    assert 34 == tally.failed_latency_s.n
+    assert tally.failed_latency_s.n == 34
     assert pytest.approx(0.002, rel=0.01) == tally.failed_latency_s.percentile(0.5)
-    assert (100, 66, 34) == (tally.held.offered, tally.held.ok, tally.held.failed)
+    assert (tally.held.offered, tally.held.ok, tally.held.failed) == (100, 66, 34)
 
 
 def test_M11_plain_answers_have_no_time_to_first_token():
@@ -43,18 +43,18 @@ def test_M11_plain_answers_have_no_time_to_first_token():
 
     tally = _tally(streamed + plain)
 
-    assert 8 == tally.latency["ttft_s"].n
+    assert tally.latency["ttft_s"].n == 8
     assert pytest.approx(0.05) == tally.latency["ttft_s"].mean
-    assert 8 == tally.latency["tpot_s"].n
+    assert tally.latency["tpot_s"].n == 8
 
 
 def test_M03_one_output_token_keeps_everything_but_tpot():
     """20 one-token answers: TTFT and tokens counted, TPOT without a sample."""
     tally = _tally([make_record(completion_tokens=1) for _ in range(20)])
 
-    assert 20 == tally.latency["ttft_s"].n
-    assert 0 == tally.latency["tpot_s"].n
-    assert 20 == tally.held.completion_tokens
+    assert tally.latency["ttft_s"].n == 20
+    assert tally.latency["tpot_s"].n == 0
+    assert tally.held.completion_tokens == 20
 
 
 def test_P08_token_sources_are_counted_apart():
@@ -66,17 +66,17 @@ def test_P08_token_sources_are_counted_apart():
 
     tally = _tally(known + unknown)
 
-    assert {"server": 6, "unknown": 4} == dict(tally.held.token_sources)
-    assert 30 == tally.held.completion_tokens
+    assert dict(tally.held.token_sources) == {"server": 6, "unknown": 4}
+    assert tally.held.completion_tokens == 30
 
 
 def test_requests_outside_the_window_count_but_do_not_measure():
     """A request started while settling is kept in the counts and left out of the figures."""
     tally = _tally([make_record(), make_record(phase=Phase.SETTLE)])
 
-    assert 2 == tally.everything.offered
-    assert 1 == tally.held.offered
-    assert 1 == tally.latency["ttft_s"].n
+    assert tally.everything.offered == 2
+    assert tally.held.offered == 1
+    assert tally.latency["ttft_s"].n == 1
 
 
 def test_O13_every_request_is_ok_failed_or_cancelled():
@@ -85,8 +85,8 @@ def test_O13_every_request_is_ok_failed_or_cancelled():
 
     counts = tally.everything
     assert len(Outcome) == counts.offered == counts.ok + counts.failed + counts.cancelled
-    assert 1 == counts.ok
-    assert 1 == counts.cancelled
+    assert counts.ok == 1
+    assert counts.cancelled == 1
 
 
 outcomes = st.sampled_from(list(Outcome))

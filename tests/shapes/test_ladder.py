@@ -33,7 +33,7 @@ def test_each_level_ramps_settles_and_holds():
 
     phases, ended_at_s = follow(plan, obedient, 60)
 
-    assert [
+    assert [(stage, phase) for _, stage, phase, _ in phases] == [
         (0, Phase.RAMP),
         (0, Phase.SETTLE),
         (0, Phase.HOLD),
@@ -41,13 +41,13 @@ def test_each_level_ramps_settles_and_holds():
         (1, Phase.SETTLE),
         (1, Phase.HOLD),
         (2, Phase.DRAIN),
-    ] == [(stage, phase) for _, stage, phase, _ in phases]
-    assert 0 == phases[-1][3]
+    ]
+    assert phases[-1][3] == 0
     assert ended_at_s is not None
     held = {stage: at for at, stage, phase, _ in phases if phase is Phase.HOLD}
     left = {stage: at for at, stage, phase, _ in phases if phase in (Phase.RAMP, Phase.DRAIN)}
-    assert 5 == left[1] - held[0]
-    assert 5 == left[2] - held[1]
+    assert left[1] - held[0] == 5
+    assert left[2] - held[1] == 5
 
 
 def test_L01_a_slow_ramp_is_waited_for():
@@ -89,7 +89,7 @@ def test_the_drain_waits_for_the_last_answers_but_not_for_ever():
 
     drain_at_s = phases[-1][0]
     assert Phase.DRAIN is phases[-1][2]
-    assert 10 == stuck_end_s - drain_at_s
+    assert stuck_end_s - drain_at_s == 10
     assert quick_end_s < stuck_end_s
 
 
@@ -110,7 +110,7 @@ def test_a_ladder_may_go_down_again():
 
     phases, _ = follow(plan, obedient, 60)
 
-    assert [4, 1, 0] == [target for _, _, phase, target in phases if phase is not Phase.HOLD]
+    assert [target for _, _, phase, target in phases if phase is not Phase.HOLD] == [4, 1, 0]
 
 
 @pytest.mark.parametrize(("levels", "expected_s"), [([4], 8), ([2, 4], 15)], ids=["one", "two"])

@@ -1,0 +1,1 @@
+"""What is asked for, where: prompts, lengths, request bodies, the endpoint's URL. All pure."""
