@@ -1,0 +1,37 @@
+"""Fixtures that several folders of tests use."""
+
+import json
+
+import pytest
+
+# Locust patches the standard library when it is imported; that must come before sockets are used.
+import locust  # noqa: F401  isort: skip
+
+from tests.support.processes import python_process
+
+
+class CaseServer:
+    """The scripted server of the cases, and what it was asked."""
+
+    def __init__(self, url, log):
+        self.url = url
+        self._log = log
+
+    def host(self, case):
+        """What a user would write as ``--host`` for a case."""
+        return f"{self.url}/{case}/v1"
+
+    def asked(self, case):
+        """The chat requests that a case has got so far."""
+        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
+        return [line for line in lines if line["case"] == case and line["method"] == "POST"]
+
+
+@pytest.fixture
+def case_server(tmp_path):
+    """A fresh scripted server: cases whose answers differ from request to request start anew."""
+    log = tmp_path / "cases.jsonl"
+    ready = "case server ready on "
+    arguments = ("--port", "0", "--log", str(log))
+    with python_process("tests.support.case_server", *arguments, ready=ready) as (url, _):
+        yield CaseServer(url, log)
