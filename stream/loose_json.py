@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from stream.chat_chunk import ChatChunk, Delta, MalformedChunk, ReplyError, ToolCallKey, Usage
 
 MAX_COUNT = (1 << 53) - 1
@@ -22,6 +24,15 @@ def decode_json(payload: bytes) -> object:
     Raises:
         MalformedChunk: not JSON, not UTF-8, or nested beyond reason.
     """
+    value: object
+    try:
+        value = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _decode_lenient(payload)
+    return value
+
+
+def _decode_lenient(payload: bytes) -> object:
     try:
         value: object = json.loads(payload.decode("utf-8"))
     except (ValueError, RecursionError) as error:

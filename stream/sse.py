@@ -13,7 +13,6 @@ MAX_EVENT_BYTES = 1 << 20
 """A chat event is some hundred bytes; one with logprobs of many tokens may reach 100 kB."""
 
 _BOM = b"\xef\xbb\xbf"
-_LF = 10
 
 
 class EventTooLarge(ValueError):
@@ -23,30 +22,22 @@ class EventTooLarge(ValueError):
 class SseDecoder:
     """Incremental decoder; the payloads do not depend on how the body was cut into pieces."""
 
-    __slots__ = (
-        "_after_cr",
-        "_head",
-        "_limit_bytes",
-        "_lines",
-        "_lines_bytes",
-        "_tail",
-        "comments",
-    )
+    __slots__ = ("_after_cr", "_held", "_held_bytes", "_limit_bytes", "_start", "_tail", "comments")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.comments = 0
         """Lines that began with a colon."""
         self._limit_bytes = max_event_bytes
-        self._head: bytes | None = b""
+        self._start: bytes | None = b""
         self._after_cr = False
         self._tail = bytearray()
-        self._lines: list[bytes] = []
-        self._lines_bytes = 0
+        self._held: list[bytes] = []
+        self._held_bytes = 0
 
     @property
     def pending(self) -> bool:
         """Whether bytes are held that make no event yet; at the end they are lost."""
-        return bool(self._tail or self._lines or self._head)
+        return bool(self._tail or self._held or self._start)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next piece; return the data of the events that it completes.
@@ -57,70 +48,69 @@ class SseDecoder:
             EventTooLarge: one event, or one line, is longer than ``max_event_bytes``. Events of the
                 same piece that were complete are lost.
         """
-        if self._head is not None:
-            data = self._without_bom(data)
-        if self._after_cr and data:
-            self._after_cr = False
-            if data[0] == _LF:
-                data = data[1:]
-        if b"\r" in data:
-            # A CR ends its line at once; an LF that opens the next piece then belongs to it.
-            self._after_cr = data.endswith(b"\r")
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if self._after_cr or self._start is not None or b"\r" in data:
+            data = self._with_lf(data)
+        if b"\n" not in data:
+            self._keep(data)
+            return []
         lines = data.split(b"\n")
         rest = lines.pop()
         if self._tail:
-            if not lines:
-                self._keep(rest)
-                return []
             lines[0] = bytes(self._tail) + lines[0]
             self._tail.clear()
-        events = self._read_lines(lines) if lines else []
-        if rest:
-            self._keep(rest)
-        return events
-
-    def _without_bom(self, data: bytes) -> bytes:
-        start = (self._head or b"") + data
-        if len(start) < len(_BOM) and _BOM.startswith(start):
-            self._head = start
-            return b""
-        self._head = None
-        return start.removeprefix(_BOM)
-
-    def _keep(self, rest: bytes) -> None:
-        if self._lines_bytes + len(self._tail) + len(rest) > self._limit_bytes:
-            raise self._too_large()
-        # A bytearray grows in place: joining bytes would copy a long line once for each piece.
-        self._tail += rest
-
-    def _read_lines(self, lines: list[bytes]) -> list[bytes]:
         events: list[bytes] = []
-        held = self._lines
-        held_bytes, limit_bytes = self._lines_bytes, self._limit_bytes
+        held = self._held
         for line in lines:
             if not line:
                 if held:
                     events.append(held[0] if len(held) == 1 else b"\n".join(held))
                     held.clear()
-                    held_bytes = 0
-                continue
-            if held_bytes + len(line) > limit_bytes:
+                    self._held_bytes = 0
+            elif self._held_bytes + len(line) > self._limit_bytes:
                 raise self._too_large()
-            if line.startswith(b"data: "):
+            elif line.startswith(b"data: "):
                 held.append(line[6:])
-            elif line.startswith(b"data:"):
-                held.append(line[5:])
-            elif line == b"data":
-                held.append(b"")
+                self._held_bytes += len(line) + 1
             else:
-                self.comments += line.startswith(b":")
-                continue
-            held_bytes += len(line) + 1
-        self._lines_bytes = held_bytes
+                self._read_other(line)
+        if rest:
+            self._keep(rest)
         return events
+
+    def _with_lf(self, data: bytes) -> bytes:
+        """The piece without a byte-order mark at offset 0, its line ends made LF."""
+        if self._start is not None:
+            start = self._start + data
+            if len(start) < len(_BOM) and _BOM.startswith(start):
+                self._start = start
+                return b""
+            self._start = None
+            data = start.removeprefix(_BOM)
+        if self._after_cr and data:
+            # The CR ended its line at once; this LF only completes it.
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        if b"\r" in data:
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return data
+
+    def _read_other(self, line: bytes) -> None:
+        if line.startswith(b":"):
+            self.comments += 1
+            return
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._held.append(value)
+            self._held_bytes += len(line) + 1
+
+    def _keep(self, rest: bytes) -> None:
+        if self._held_bytes + len(self._tail) + len(rest) > self._limit_bytes:
+            raise self._too_large()
+        # A bytearray grows in place: joining bytes would copy a long line once for each piece.
+        self._tail += rest
 
     def _too_large(self) -> EventTooLarge:
         self._tail.clear()
-        self._lines.clear()
+        self._held.clear()
         return EventTooLarge(f"an event is longer than {self._limit_bytes} bytes")

@@ -68,7 +68,7 @@ def test_M17_headers_token_and_end_are_three_times(ask_case):
 
 def test_F05_keepalives_are_counted(ask_case):
     """Three comments are three keep-alives, and no chunk."""
-    assert 3 == ask_case("F05").keepalives
+    assert ask_case("F05").keepalives == 3
 
 
 @STREAMING
@@ -107,7 +107,7 @@ def test_F12_a_socket_left_open_after_done_ends_the_request(case_server):
     assert about(0.15) == first.end_s
     assert first.user_latency_s < 0.4
     assert Outcome.OK is second.outcome
-    assert 2 == len(case_server.asked("F12"))
+    assert len(case_server.asked("F12")) == 2
 
 
 def test_F14_a_plain_answer_to_a_streamed_request(ask_case):
@@ -115,9 +115,9 @@ def test_F14_a_plain_answer_to_a_streamed_request(ask_case):
     record = ask_case("F14")
 
     assert Outcome.OK is record.outcome
-    assert (True, False) == (record.stream_asked, record.streamed)
+    assert (record.stream_asked, record.streamed) == (True, False)
     assert about(0.4) == record.e2e_latency_s
-    assert 2 == record.completion_tokens
+    assert record.completion_tokens == 2
     assert record.ttft_s is None
     assert record.tpot_s is None
 
@@ -129,7 +129,7 @@ def test_F15_two_hundred_with_nothing_in_it_is_a_failure(case_server):
 
     empty = [record for record in records if record.outcome is Outcome.EMPTY_RESPONSE]
     good = [record for record in records if record.outcome is Outcome.OK]
-    assert (4, 6) == (len(good), len(empty))
+    assert (len(good), len(empty)) == (4, 6)
     assert all(record.ttft_s is None for record in empty)
     assert all(record.user_latency_s == about(0.3) for record in good)
 
@@ -187,11 +187,11 @@ def test_connections_are_kept_and_counted(case_server):
             records = [user.ask().record for _ in range(5)]
 
         asked = case_server.asked("good")[before:]
-        assert 1 == len({request["connection"] for request in asked}), traffic
+        assert len({request["connection"] for request in asked}) == 1, traffic
         assert all(record.outcome in (Outcome.OK, Outcome.BAD_RESPONSE) for record in records)
         if traffic == "stream":
-            assert [1, 0, 0, 0, 0] == [record.connections_opened for record in records]
-            assert [False, True, True, True, True] == [r.connection_reused for r in records]
+            assert [record.connections_opened for record in records] == [1, 0, 0, 0, 0]
+            assert [r.connection_reused for r in records] == [False, True, True, True, True]
 
 
 def test_a_refused_connection_is_no_server_error():
@@ -239,8 +239,8 @@ def test_the_key_and_headers_go_on_every_request(case_server, traffic):
         record = user.ask().record
 
     headers = case_server.asked("E09_key")[0]["headers"]
-    assert "Bearer sk-test-AAAA1111" == headers["authorization"]
-    assert "5" == headers["x-run"]
+    assert headers["authorization"] == "Bearer sk-test-AAAA1111"
+    assert headers["x-run"] == "5"
     assert Outcome.AUTH is record.outcome
     assert "AAAA1111" not in repr(record)
 
@@ -261,5 +261,5 @@ def test_E11_a_kept_connection_that_the_server_closed_is_opened_again(case_serve
             records.append(user.ask().record)
             gevent.sleep(1.05)
 
-    assert [Outcome.OK] * 3 == [record.outcome for record in records]
-    assert 3 == sum(record.connections_opened for record in records)
+    assert [record.outcome for record in records] == [Outcome.OK] * 3
+    assert sum(record.connections_opened for record in records) == 3

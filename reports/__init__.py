@@ -1,0 +1,1 @@
+"""From a saved run to what people read: ``python -m reports RUN``."""

@@ -1,0 +1,178 @@
+"""From a saved run to its report: figures, the knee, and what speaks against them."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from metrics.knee import find_knee
+from metrics.record import RequestRecord
+from metrics.slo import RATES, SloLimit, judge, parse_slo, request_is_good
+from metrics.stage import Phase
+from metrics.statistics import Summary, summarise
+from metrics.tally import Counts, TallyBook
+from reports.counting import counts_of, failures_of, latency_of, modes_of, succeeded
+from reports.headline import headline
+from reports.load import SavedRun
+from reports.model import ClientRow, RunReport, StageRow, Throughput
+from reports.stages import knee_levels, stage_rows, with_queue
+from reports.verdicts import verdicts_of
+
+
+def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
+    """Everything that is said of a run.
+
+    ``slo`` replaces the objectives that were stored with it.
+
+    Raises:
+        ValueError: ``slo`` cannot be read.
+    """
+    limits = parse_slo(str(run.meta.get("slo") or "") if slo is None else slo)
+    rows = stage_rows(run)
+    knee = find_knee(knee_levels(run, rows))
+    rows = with_queue(rows, knee)
+    held = run.records[run.records["counted"]]
+    totals, held_counts = counts_of(run.records), counts_of(held)
+    latency = dict(latency_of(held))
+    latency["chunk_gap_s"] = _gaps(run.book)
+    good_ratio = _good_ratio(held, limits)
+    slo_verdicts = judge(
+        limits, lambda m, s: _measured(m, s, latency, held_counts, rows, good_ratio)
+    )
+    return RunReport(
+        meta=run.meta,
+        folder_name=run.folder.name,
+        headline=headline(run.meta, rows, knee, totals, slo_verdicts),
+        verdicts=verdicts_of(run, rows, totals, slo_verdicts),
+        notices=(*map(str, run.meta.get("notices") or ()), *run.notes, *_remarks(totals, rows)),
+        totals=totals,
+        held=held_counts,
+        not_sent=totals.offered - totals.ok - totals.failed - totals.cancelled,
+        left_out_by_phase=_left_out(run.records),
+        stages=rows,
+        latency=latency,
+        modes=modes_of(held),
+        failures=failures_of(run.records),
+        client=_client_rows(run.book, rows),
+        knee=knee,
+        slo=slo_verdicts,
+        good_ratio=good_ratio,
+        throughput=_throughput(run.records),
+        complete=bool(run.meta.get("complete")),
+        started_at=str(run.meta.get("started_at")),
+        ended_at=run.meta.get("ended_at"),
+    )
+
+
+def _gaps(book: TallyBook | None) -> Summary:
+    """Chunk gaps are too many for the records; their histogram answers, within 1 %."""
+    histogram = None
+    for tally in book.by_stage.values() if book is not None else ():
+        if histogram is None:
+            histogram = type(tally.latency["chunk_gap_s"])()
+        histogram.merge(tally.latency["chunk_gap_s"])
+    if histogram is None or not histogram.n:
+        return summarise([])
+    quantiles = {
+        name: histogram.percentile(q)
+        for name, q in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
+    }
+    return Summary(
+        n=histogram.n,
+        mean=histogram.mean,
+        max=histogram.maximum,
+        flags=(),
+        intervals={},
+        **quantiles,
+    )
+
+
+def _good_ratio(held: pd.DataFrame, limits: Sequence[SloLimit]) -> float | None:
+    if not len(held) or not any(limit.statistic for limit in limits):
+        return None
+    ok = succeeded(held)
+    names = ["run_id", "worker", "user", "sequence", "stage", "phase", "user_class", "traffic_class", "prompt_id", "prefix_id", "started_at", "started_s", "end_s", "user_latency_s", "streamed", "stream_asked", "outcome", "ttft_s", "ttfa_s", "last_token_s", "user_ttft_s", "completion_tokens", "buffered"]
+    good = 0
+    for values in ok[names].to_dict("records"):
+        plain = {k: None if pd.isna(v) else v for k, v in values.items()}
+        good += request_is_good(RequestRecord.from_mapping(plain), tuple(limits))
+    return good / len(held)
+
+
+def _measured(
+    metric: str,
+    statistic: str | None,
+    latency: dict[str, Summary],
+    counts: Counts,
+    rows: Sequence[StageRow],
+    good_ratio: float | None,
+) -> float | None:
+    if statistic is not None:
+        value: float | None = getattr(latency[metric], statistic)
+        return value
+    if metric in RATES.values():
+        return max((v for row in rows if (v := getattr(row, metric)) is not None), default=None)
+    if metric == "good_ratio":
+        return good_ratio
+    if not counts.offered:
+        return None
+    ratios = {
+        "ok_ratio": counts.ok / counts.offered,
+        "failed_ratio": counts.failed / counts.offered,
+        "rate_limited_ratio": counts.rate_limited_attempts / max(1, counts.attempts),
+    }
+    return ratios[metric]
+
+
+def _left_out(records: pd.DataFrame) -> dict[str, int]:
+    out = records[~records["counted"]]
+    phases = out["phase"].fillna("before the first stage").value_counts()
+    return {str(name): int(count) for name, count in phases.items() if name != Phase.HOLD.value}
+
+
+def _client_rows(book: TallyBook | None, rows: Sequence[StageRow]) -> tuple[ClientRow, ...]:
+    if book is None:
+        return ()
+    found = []
+    for row in rows:
+        health = book.by_stage[row.stage].health if row.stage in book.by_stage else None
+        if health is None or not health["loop_lag_s"].n:
+            continue
+        lag, cpu = health["loop_lag_s"], health["cpu_ratio"]
+        found.append(
+            ClientRow(
+                stage=row.stage,
+                loop_lag_p50_s=lag.percentile(0.5),
+                loop_lag_p99_s=lag.percentile(0.99),
+                cpu_mean_ratio=cpu.mean,
+                cpu_max_ratio=cpu.maximum,
+                n=lag.n,
+            )
+        )
+    return tuple(found)
+
+
+def _throughput(records: pd.DataFrame) -> Throughput:
+    """Over first start to last finish; workers' clocks share the origin of joining the run."""
+    ok = succeeded(records)
+    if not len(ok):
+        return Throughput(seconds=None, output_tokens_per_s=None)
+    seconds = float((ok["started_s"] + ok["end_s"]).max() - ok["started_s"].min())
+    tokens = float(ok["completion_tokens"].sum())
+    rate = tokens / seconds if seconds > 0 else None
+    return Throughput(seconds=seconds, output_tokens_per_s=rate)
+
+
+def _remarks(totals: Counts, rows: Sequence[StageRow]) -> list[str]:
+    remarks = []
+    if totals.asked_stream_got_json:
+        remarks.append(
+            f"{totals.asked_stream_got_json} streams were asked for and answered with plain JSON"
+        )
+    unknown = totals.token_sources.get("unknown", 0)
+    if unknown:
+        remarks.append(
+            f"{unknown} of {totals.ok} answers carried no token counts: they add no tokens/s"
+        )
+    if totals.reconnects:
+        remarks.append(f"{totals.reconnects} kept connections had been closed and were reopened")
+    return remarks

@@ -1,0 +1,96 @@
+"""Exact counts and tables of failures from the table of requests."""
+
+from collections import Counter
+
+import pandas as pd
+
+from metrics.outcome import Outcome
+from metrics.statistics import Summary, summarise
+from metrics.tally import Counts
+from reports.model import FailureRow, ModeRow
+
+LATENCY_COLUMNS = {
+    "ttft_s": "ttft_s",
+    "ttfa_s": "ttfa_s",
+    "tpot_s": "tpot_s",
+    "e2e_latency_s": "e2e_latency_s",
+    "user_ttft_s": "user_ttft_s",
+    "user_latency_s": "user_latency_s",
+}
+_NEVER_SENT = {outcome.value for outcome in Outcome if not outcome.reached_wire}
+_FAILED = {outcome.value for outcome in Outcome if outcome.failed}
+STREAMED_ONLY = frozenset({"ttft_s", "ttfa_s", "tpot_s", "user_ttft_s"})
+
+
+def succeeded(records: pd.DataFrame) -> pd.DataFrame:
+    """The rows of successes."""
+    return records[records["outcome"] == Outcome.OK.value]
+
+
+def failed(records: pd.DataFrame) -> pd.DataFrame:
+    """The rows of failures; what we cancelled ourselves is none."""
+    return records[records["outcome"].isin(_FAILED)]
+
+
+def counts_of(records: pd.DataFrame) -> Counts:
+    """The same counts as the tallies', from the records."""
+    ok = succeeded(records)
+    json_instead = ok["stream_asked"] & ~ok["streamed"]
+    return Counts(
+        offered=len(records),
+        sent=int((~records["outcome"].isin(_NEVER_SENT)).sum()),
+        ok=len(ok),
+        failed=len(failed(records)),
+        cancelled=int((records["outcome"] == Outcome.CANCELLED.value).sum()),
+        attempts=int(records["attempts"].sum()),
+        rate_limited_attempts=int(records["rate_limited_attempts"].sum()),
+        reconnects=int(records["reconnects"].sum()),
+        connections_opened=int(records["connections_opened"].sum()),
+        asked_stream_got_json=int(json_instead.sum()),
+        prompt_tokens=int(ok["prompt_tokens"].sum()),
+        completion_tokens=int(ok["completion_tokens"].sum()),
+        cached_tokens=int(ok["cached_tokens"].sum()),
+        by_outcome=Counter(records["outcome"].value_counts().to_dict()),
+        by_finish_reason=Counter(ok["finish_reason"].fillna("none").value_counts().to_dict()),
+        token_sources=Counter(ok["token_source"].value_counts().to_dict()),
+    )
+
+
+def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
+    """Summaries of successes; a metric of streams has samples from streams alone."""
+    ok = succeeded(records)
+    streamed = ok[ok["streamed"]]
+    return {
+        name: summarise((streamed if name in STREAMED_ONLY else ok)[column].dropna().to_numpy())
+        for name, column in LATENCY_COLUMNS.items()
+    }
+
+
+def modes_of(records: pd.DataFrame) -> tuple[ModeRow, ...]:
+    """A row for each user class and for whether its answers really came as streams."""
+    ok = succeeded(records)
+    rows = []
+    for (user_class, streamed), part in ok.groupby(["user_class", "streamed"], observed=True):
+        mode = "streamed" if streamed else "plain"
+        rows.append(ModeRow(mode, str(user_class), latency_of(part)))
+    return tuple(rows)
+
+
+def failures_of(records: pd.DataFrame) -> tuple[FailureRow, ...]:
+    """Failures by kind, the most frequent first."""
+    rows = []
+    bad = failed(records)
+    keys = ["outcome", "status", "error_code"]
+    for (outcome, status, code), part in bad.groupby(keys, dropna=False, observed=True):
+        samples = part["error_sample"].dropna()
+        rows.append(
+            FailureRow(
+                outcome=str(outcome),
+                status=None if pd.isna(status) else int(status),
+                error_code=None if pd.isna(code) else str(code),
+                count=len(part),
+                latency=summarise(part["user_latency_s"].dropna().to_numpy()),
+                sample=str(samples.iloc[0]) if len(samples) else None,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: -row.count))

@@ -1,0 +1,78 @@
+"""The first sentences of a report: what the endpoint carries, and what that feels like."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metrics.knee import KneeEstimate
+from metrics.slo import SloVerdict
+from metrics.tally import Counts
+from reports.model import StageRow
+from reports.wording import count, number, share, time_ms
+
+
+def headline(
+    meta: Mapping[str, Any],
+    rows: Sequence[StageRow],
+    knee: KneeEstimate,
+    totals: Counts,
+    slo: Sequence[SloVerdict],
+) -> tuple[str, ...]:
+    """Failures, the knee, the feeling there, the throughput, the objectives."""
+    sentences = [_counts(totals)]
+    if len(rows) > 1 or knee.users is not None:
+        sentences.append(_capital(knee.sentence()) + ".")
+    feeling = _feeling(rows, knee)
+    if feeling:
+        sentences.append(feeling)
+    best = max(
+        (row for row in rows if row.output_tokens_per_s is not None),
+        key=lambda row: row.output_tokens_per_s or 0.0,
+        default=None,
+    )
+    if best is not None and best.output_tokens_per_s:
+        sentences.append(
+            f"Highest throughput: {number(best.output_tokens_per_s, 0)} output tokens/s "
+            f"at {best.target_users} users."
+        )
+    for verdict in slo:
+        sentences.append(f"Objective {verdict.limit.text}: {'met' if verdict.met else 'missed'}.")
+    if meta.get("insecure"):
+        sentences.append("TLS certificates were not verified (--insecure).")
+    return tuple(sentences)
+
+
+def _counts(totals: Counts) -> str:
+    text = (
+        f"{count(totals.offered, 'request')}: {totals.ok:,} ok "
+        f"({share(totals.ok, totals.offered)}), {totals.failed:,} failed, "
+        f"{totals.cancelled:,} cancelled"
+    )
+    if totals.rate_limited_attempts:
+        text += f", {totals.rate_limited_attempts:,} answered 429"
+    return text + "."
+
+
+def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
+    """What a person feels at the highest level that is not above the knee."""
+    limit = knee.users if knee.users is not None else float("inf")
+    below = [row for row in rows if row.completed and row.target_users <= limit * 1.05]
+    if not below:
+        return None
+    row = max(below, key=lambda row: row.target_users)
+    text = f"At {count(row.target_users, 'user')}"
+    if row.ttft.n:
+        text += (
+            f" the first token takes {time_ms(row.ttft.p50)} (p50), {time_ms(row.ttft.p95)} (p95)"
+        )
+        if row.tpot.p50:
+            text += f", then {number(1 / row.tpot.p50)} tokens/s for each stream"
+    else:
+        text += (
+            f" a whole answer takes {time_ms(row.e2e_latency.p50)} (p50), "
+            f"{time_ms(row.e2e_latency.p95)} (p95)"
+        )
+    return text + "."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

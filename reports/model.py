@@ -1,0 +1,147 @@
+"""What a run says: the values that every renderer reads, and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from metrics.knee import KneeEstimate
+from metrics.slo import SloVerdict
+from metrics.statistics import Summary
+from metrics.tally import Counts
+
+
+class ExitCode(IntEnum):
+    """What the process ends with; the reason is always printed."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    SLO_MISSED = 3
+    INVALID = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A reason not to take the figures as they stand. ``code`` is the exit code it asks for."""
+
+    code: ExitCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRow:
+    """One stage of the plan; figures are of its held window, None where there is nothing to say."""
+
+    stage: int
+    kind: str
+    target_users: int
+    users_seen: int | None
+    reached: bool
+    window_s: float | None
+    offered: int
+    sent: int
+    completed: int
+    failed: int
+    cancelled: int
+    not_sent: int
+    left_out: int
+    """Requests of this stage that were started outside its held window."""
+    rate_limited_attempts: int
+    rate_limited_ratio: float | None
+    sent_rps: float | None
+    completed_rps: float | None
+    output_tokens_per_s: float | None
+    tokens_per_s_per_user: float | None
+    in_flight: float | None
+    littles_law_gap: float | None
+    """(in flight − sent per second × mean time in flight) / in flight."""
+    ttft: Summary
+    tpot: Summary
+    e2e_latency: Summary
+    queue_share: float | None
+    carried_users: float | None
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """Failures of one kind; latencies in seconds from wanting to giving up."""
+
+    outcome: str
+    status: int | None
+    error_code: str | None
+    count: int
+    latency: Summary
+    sample: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRow:
+    """The latencies of one way of asking and being answered, never mixed with another."""
+
+    mode: str
+    user_class: str
+    metrics: Mapping[str, Summary]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """The client's own state in one stage's window: times in seconds, CPU as 0-1 of one core."""
+
+    stage: int
+    loop_lag_p50_s: float | None
+    loop_lag_p99_s: float | None
+    cpu_mean_ratio: float | None
+    cpu_max_ratio: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """The whole run's token rate, from the first start to the last finish of its successes."""
+
+    seconds: float | None
+    output_tokens_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """A run, analysed."""
+
+    meta: Mapping[str, Any]
+    folder_name: str
+    headline: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    notices: tuple[str, ...]
+    totals: Counts
+    held: Counts
+    not_sent: int
+    left_out_by_phase: Mapping[str, int]
+    stages: tuple[StageRow, ...]
+    latency: Mapping[str, Summary]
+    modes: tuple[ModeRow, ...]
+    failures: tuple[FailureRow, ...]
+    client: tuple[ClientRow, ...]
+    knee: KneeEstimate
+    slo: tuple[SloVerdict, ...]
+    good_ratio: float | None
+    throughput: Throughput
+    complete: bool
+    started_at: str
+    ended_at: str | None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing speaks against the measurement itself."""
+        return not any(verdict.code is ExitCode.INVALID for verdict in self.verdicts)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Errors go before invalidity, and that before a missed objective."""
+        codes = {verdict.code for verdict in self.verdicts}
+        for code in (ExitCode.ERROR, ExitCode.INVALID, ExitCode.SLO_MISSED):
+            if code in codes:
+                return code
+        return ExitCode.OK

@@ -1,0 +1,237 @@
+"""The plots: the same colour means the same thing in all of them, every axis has its unit.
+
+Figures are drawn without pyplot's global state. With nothing to draw, the axes say so.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from metrics.outcome import Outcome
+from metrics.stage import Phase
+from reports.counting import succeeded
+from reports.load import SavedRun
+from reports.model import RunReport, StageRow
+
+# Okabe and Ito's palette: told apart with every common colour blindness.
+THROUGHPUT, TTFT_P50, TTFT_P95 = "#0072B2", "#E69F00", "#D55E00"
+LATENCY, IN_FLIGHT, KNEE = "#56B4E9", "#009E73", "#CC79A7"
+OK, LIMITED, FAILED = "#009E73", "#E69F00", "#D55E00"
+MAX_POINTS = 3000
+SIZE_INCHES = (8.0, 4.6)
+BINS = 60
+
+
+def draw_all(report: RunReport, run: SavedRun, folder: Path) -> dict[str, str]:
+    """Draw every plot as ``<name>.png`` into the folder; the same as inline SVG by name."""
+    drawings = {}
+    for name, draw in PLOTS.items():
+        figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+        draw(figure, report, run)
+        figure.savefig(folder / f"{name}.png", dpi=110)
+        drawings[name] = _svg(figure, name)
+    return drawings
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """Inline SVG whose ids are its own, so that several can share a page."""
+    out = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(xlink:href="#|url\(#)', rf"\1{name}-", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{TITLES[name]}" ', 1)
+
+
+def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
+    """Throughput and time to first token against users, with the knee and its interval."""
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    rows = [row for row in report.stages if row.window_s]
+    upper.set_ylabel("output tokens/s")
+    lower.set_ylabel("TTFT (s)")
+    lower.set_xlabel("concurrent users")
+    if not rows:
+        _nothing(upper)
+        _nothing(lower)
+        return
+    _line(upper, rows, lambda row: row.output_tokens_per_s, THROUGHPUT, "output tokens/s")
+    _line(lower, rows, lambda row: row.ttft.p50, TTFT_P50, "TTFT p50")
+    _line(lower, rows, lambda row: row.ttft.p95, TTFT_P95, "TTFT p95")
+    upper.set_ylim(bottom=0)
+    if any(row.ttft.p50 for row in rows):
+        lower.set_yscale("log")
+    knee = report.knee
+    for axes in (upper, lower):
+        if knee.users is not None and knee.low is not None and knee.high is not None:
+            axes.axvspan(knee.low, knee.high, color=KNEE, alpha=0.2, lw=0)
+            axes.axvline(knee.users, color=KNEE, label=f"knee {knee.users:.0f}")
+        axes.grid(alpha=0.3)
+        axes.legend(loc="best", frameon=False)
+
+
+def _line(
+    axes: Axes,
+    rows: list[StageRow],
+    value: Callable[[StageRow], float | None],
+    colour: str,
+    label: str,
+) -> None:
+    pairs = sorted((row.target_users, v) for row in rows if (v := value(row)) is not None)
+    if pairs:
+        axes.plot(*zip(*pairs, strict=True), marker="o", color=colour, label=label)
+
+
+def _over_time(figure: Figure, report: RunReport, run: SavedRun) -> None:
+    """Each success at its start, and how many requests were in flight."""
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+    upper.set_ylabel("latency (s)")
+    lower.set_ylabel("in flight")
+    lower.set_xlabel("seconds since the workers joined the run")
+    ok = _thinned(succeeded(run.records))
+    if not len(ok):
+        _nothing(upper)
+    else:
+        if len(ok) < report.totals.ok:
+            upper.set_title(f"{len(ok):,} of {report.totals.ok:,} requests drawn", fontsize=8)
+        upper.scatter(
+            ok["started_s"], ok["user_latency_s"], s=6, color=LATENCY, lw=0, label="whole answer"
+        )
+        streamed = ok[ok["ttft_s"].notna()]
+        upper.scatter(
+            streamed["started_s"],
+            streamed["ttft_s"],
+            s=6,
+            color=TTFT_P50,
+            lw=0,
+            label="first token",
+        )
+        upper.set_yscale("log")
+        upper.legend(loc="best", frameon=False, markerscale=2)
+    _stage_bands(upper, run)
+    _in_flight(lower, run.records)
+    for axes in (upper, lower):
+        axes.grid(alpha=0.3)
+
+
+def _in_flight(axes: Axes, records: pd.DataFrame) -> None:
+    if not len(records):
+        _nothing(axes)
+        return
+    began_s = records["started_s"].to_numpy()
+    ended_s = began_s + records["end_s"].to_numpy()
+    times_s = np.concatenate([began_s, ended_s])
+    steps = np.concatenate([np.ones(len(began_s)), -np.ones(len(ended_s))])
+    order = np.argsort(times_s, kind="stable")
+    every = max(1, len(order) // MAX_POINTS)
+    level = np.cumsum(steps[order])
+    axes.step(times_s[order][::every], level[::every], where="post", color=IN_FLIGHT)
+    axes.set_ylim(bottom=0)
+
+
+def _stage_bands(axes: Axes, run: SavedRun) -> None:
+    """Held windows in grey, from the first worker's marks."""
+    marks = [mark for mark in run.marks if mark.worker == run.marks[0].worker]
+    for mark, following in zip(marks, marks[1:], strict=False):
+        if mark.phase is Phase.HOLD:
+            axes.axvspan(mark.at_s, following.at_s, color="0.5", alpha=0.12, lw=0)
+            axes.text(
+                (mark.at_s + following.at_s) / 2,
+                0.98,
+                str(mark.stage.target_users),
+                transform=axes.get_xaxis_transform(),
+                ha="center",
+                va="top",
+                fontsize=8,
+                color="0.4",
+            )
+
+
+def _outcomes(figure: Figure, report: RunReport, run: SavedRun) -> None:
+    """Successes, 429s and other failures by when they ended."""
+    axes = figure.subplots()
+    axes.set_xlabel("seconds since the workers joined the run")
+    axes.set_ylabel("requests/s")
+    records = run.records
+    if not len(records):
+        _nothing(axes)
+        return
+    ended_s = (records["started_s"] + records["end_s"]).to_numpy()
+    edges = np.linspace(0, max(1.0, float(ended_s.max()) + 1e-9), BINS + 1)
+    limited = (records["status"] == 429).fillna(False).to_numpy(dtype=bool)
+    ok = (records["outcome"] == Outcome.OK.value).to_numpy()
+    cancelled = (records["outcome"] == Outcome.CANCELLED.value).to_numpy()
+    parts = {
+        "ok": (ok, OK),
+        "429": (limited, LIMITED),
+        "failed otherwise": (~ok & ~limited & ~cancelled, FAILED),
+    }
+    width_s = edges[1] - edges[0]
+    bottom = np.zeros(BINS)
+    for label, (chosen, colour) in parts.items():
+        heights = np.histogram(ended_s[chosen], edges)[0] / width_s
+        axes.bar(edges[:-1], heights, width_s, bottom, align="edge", color=colour, label=label)
+        bottom += heights
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best", frameon=False)
+
+
+def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
+    """The share of requests whose first token came within a time, for each stage."""
+    axes = figure.subplots()
+    axes.set_xlabel("time to first token (s)")
+    axes.set_ylabel("share of requests (0-1)")
+    rows = [row for row in report.stages if row.ttft.n]
+    if not rows:
+        _nothing(axes)
+        return
+    held = succeeded(run.records[run.records["counted"]])
+    shades = mpl.colormaps["viridis"](np.linspace(0.05, 0.9, len(rows)))
+    for row, shade in zip(rows, shades, strict=True):
+        values = np.sort(held[held["stage"] == row.stage]["ttft_s"].dropna().to_numpy())
+        every = max(1, len(values) // 500)
+        share = np.arange(1, len(values) + 1) / len(values)
+        axes.step(
+            values[::every],
+            share[::every],
+            where="post",
+            color=shade,
+            marker="o" if len(values) == 1 else None,
+            label=f"{row.target_users} users (n {row.ttft.n})",
+        )
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1.02)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="best", frameon=False, fontsize=8)
+
+
+def _thinned(records: pd.DataFrame) -> pd.DataFrame:
+    every = -(-len(records) // MAX_POINTS) if len(records) else 1
+    return records.iloc[::every]
+
+
+def _nothing(axes: Axes) -> None:
+    axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", color="0.4")
+
+
+TITLES = {
+    "concurrency": "Throughput and time to first token against concurrent users",
+    "over-time": "Latency and requests in flight over time",
+    "outcomes": "Successes, 429s and failures over time",
+    "ttft-distribution": "Distribution of the time to first token for each stage",
+}
+PLOTS: dict[str, Callable[[Figure, RunReport, SavedRun], None]] = {
+    "concurrency": _concurrency,
+    "over-time": _over_time,
+    "outcomes": _outcomes,
+    "ttft-distribution": _distribution,
+}

@@ -1,0 +1,140 @@
+"""The stage table, and the levels that the knee is read from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from metrics.knee import KneeEstimate, Level, LevelEvidence
+from metrics.run_files import mark_to_wire
+from metrics.stage import Phase
+from metrics.statistics import mean
+from reports.counting import counts_of, latency_of, succeeded
+from reports.load import SavedRun
+from reports.model import StageRow
+from reports.windows import Window, WindowRates, held_windows, window_rates
+
+LITTLE_GAP = 0.05
+
+
+def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
+    """(id, kind, users wanted) of each level, from the plan, the marks or the records."""
+    plan = run.meta.get("stage_plan")
+    if plan:
+        found = {s["stage"]: (s["stage"], s["kind"], s["target_users"]) for s in plan}
+    else:
+        found = {
+            wire["stage"]: (wire["stage"], wire["kind"], wire["target_users"])
+            for wire in map(mark_to_wire, run.marks)
+        }
+    for stage in run.records["stage"].dropna().unique():
+        found.setdefault(int(stage), (int(stage), "level", 0))
+    return [found[key] for key in sorted(found) if found[key][1] != "drain"]
+
+
+def stage_rows(run: SavedRun) -> tuple[StageRow, ...]:
+    """One row for each level of the plan, also for those that were never held."""
+    windows = held_windows(run.marks, run.records)
+    return tuple(
+        _row(run, stage, kind, users, windows.get(stage, []))
+        for stage, kind, users in planned_stages(run)
+    )
+
+
+def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Window]) -> StageRow:
+    own = run.records[run.records["stage"] == stage]
+    held = own[own["counted"]]
+    counts, rates = counts_of(held), window_rates(windows, run.records)
+    latency = latency_of(held)
+    seen = [m.users for m in run.marks if m.stage.id == stage and m.phase is Phase.HOLD]
+    users = max(seen) if seen else None
+    per_user = None
+    if rates.output_tokens_per_s is not None and target:
+        per_user = rates.output_tokens_per_s / target
+    return StageRow(
+        stage=stage,
+        kind=kind,
+        target_users=target,
+        users_seen=users,
+        reached=stage not in run.not_reached and rates.window_s is not None,
+        window_s=rates.window_s,
+        offered=counts.offered,
+        sent=counts.sent,
+        completed=counts.ok,
+        failed=counts.failed,
+        cancelled=counts.cancelled,
+        not_sent=counts.offered - counts.ok - counts.failed - counts.cancelled,
+        left_out=len(own) - len(held),
+        rate_limited_attempts=counts.rate_limited_attempts,
+        rate_limited_ratio=_ratio(counts.rate_limited_attempts, counts.attempts),
+        sent_rps=rates.sent_rps,
+        completed_rps=rates.completed_rps,
+        output_tokens_per_s=rates.output_tokens_per_s,
+        tokens_per_s_per_user=per_user,
+        in_flight=rates.in_flight,
+        littles_law_gap=_little(rates, held),
+        ttft=latency["ttft_s"],
+        tpot=latency["tpot_s"],
+        e2e_latency=latency["e2e_latency_s"],
+        queue_share=None,
+        carried_users=None,
+        flags=_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
+    )
+
+
+def _flags(stage: int, run: SavedRun, offered: int, ok: int, few: Sequence[str]) -> tuple[str, ...]:
+    flags = []
+    if stage in run.not_reached:
+        flags.append("users not reached")
+    elif not offered:
+        flags.append("nothing measured")
+    elif not ok:
+        flags.append("no success")
+    return (*flags, *(f"TTFT {flag.replace(':', ': too ')}" for flag in few))
+
+
+def _little(rates: WindowRates, held: pd.DataFrame) -> float | None:
+    time_s = mean(held["end_s"].dropna().to_numpy())
+    if not rates.in_flight or rates.sent_rps is None or time_s is None:
+        return None
+    return (rates.in_flight - rates.sent_rps * time_s) / rates.in_flight
+
+
+def knee_levels(run: SavedRun, rows: Sequence[StageRow]) -> list[Level]:
+    """What the knee is read from: the held requests of every level."""
+    levels = []
+    for row in rows:
+        held = run.records[(run.records["stage"] == row.stage) & run.records["counted"]]
+        ok = succeeded(held)
+        streamed = ok[ok["streamed"]]
+        levels.append(
+            Level(
+                users=row.target_users,
+                ttft_s=streamed["ttft_s"].dropna().to_numpy(),
+                tpot_s=streamed["tpot_s"].dropna().to_numpy(),
+                latency_s=streamed["e2e_latency_s"].dropna().to_numpy(),
+                think_s=mean(held["think_s"].to_numpy()) or 0.0,
+                requests=row.offered - row.cancelled,
+                rate_limited=row.rate_limited_attempts,
+                failed=row.failed,
+                void=None if row.reached else f"{row.target_users} users were not reached",
+            )
+        )
+    return levels
+
+
+def with_queue(rows: Sequence[StageRow], knee: KneeEstimate) -> tuple[StageRow, ...]:
+    """The rows with what the knee's method saw at each level."""
+    seen = {evidence.users: evidence for evidence in knee.evidence}
+    return tuple(_with_evidence(row, seen) for row in rows)
+
+
+def _with_evidence(row: StageRow, seen: Mapping[int, LevelEvidence]) -> StageRow:
+    evidence = seen.get(row.target_users)
+    if evidence is None:
+        return row
+    return replace(row, queue_share=evidence.queue_share, carried_users=evidence.carried_users)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

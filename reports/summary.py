@@ -1,0 +1,131 @@
+"""``summary.json`` and ``summary.csv``: strict, in seconds, nothing in place of what is missing."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from metrics.run_files import SUMMARY_SCHEMA
+from metrics.statistics import Summary
+from reports.model import RunReport, StageRow
+
+_QUANTILES = ("p50", "p90", "p95", "p99", "p999", "max", "mean")
+
+
+def summary_values(report: RunReport) -> dict[str, Any]:
+    """The report as plain values under the schema ``swarmgauge.summary/1``."""
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "run_id": report.meta.get("run_id"),
+        "name": report.meta.get("name"),
+        "model": report.meta.get("model"),
+        "url": report.meta.get("url"),
+        "started_at": report.started_at,
+        "ended_at": report.ended_at,
+        "complete": report.complete,
+        "valid": report.valid,
+        "exit_code": int(report.exit_code),
+        "verdicts": [{"kind": v.code.name.lower(), "text": v.text} for v in report.verdicts],
+        "notices": list(report.notices),
+        "headline": list(report.headline),
+        "totals": {
+            "planned": report.totals.offered,
+            "not_sent": report.not_sent,
+            **report.totals.to_wire(),
+        },
+        "held": report.held.to_wire(),
+        "left_out_by_phase": dict(report.left_out_by_phase),
+        "latency": {name: _summary(summary) for name, summary in report.latency.items()},
+        "modes": [
+            {
+                "mode": row.mode,
+                "user_class": row.user_class,
+                "latency": {name: _summary(s) for name, s in row.metrics.items()},
+            }
+            for row in report.modes
+        ],
+        "stages": [_stage(row) for row in report.stages],
+        "failures": [{**asdict(row), "latency": _summary(row.latency)} for row in report.failures],
+        "client": [asdict(row) for row in report.client],
+        "knee": {**asdict(report.knee), "sentence": report.knee.sentence()},
+        "slo": [{"limit": v.limit.text, "value": v.value, "met": v.met} for v in report.slo],
+        "good_ratio": report.good_ratio,
+        "throughput": asdict(report.throughput),
+        "cost": {},
+    }
+
+
+def summary_json(report: RunReport) -> str:
+    """Strict JSON: a NaN or an infinity is an error here, never in a reader's parser."""
+    text = json.dumps(summary_values(report), ensure_ascii=False, allow_nan=False, indent=1)
+    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    values: dict[str, Any] = {"n": summary.n}
+    values.update({name: getattr(summary, name) for name in _QUANTILES})
+    values["flags"] = list(summary.flags)
+    values["intervals"] = {name: list(bounds) for name, bounds in summary.intervals.items()}
+    return values
+
+
+def _stage(row: StageRow) -> dict[str, Any]:
+    values = asdict(row)
+    for name in ("ttft", "tpot", "e2e_latency"):
+        values[name] = _summary(getattr(row, name))
+    values["flags"] = list(row.flags)
+    return values
+
+
+def summary_csv(report: RunReport) -> str:
+    """One row for each stage, one for the total; an empty cell is a missing value."""
+    out = io.StringIO()
+    rows = [_flat(row) for row in report.stages]
+    columns = list(rows[0]) if rows else list(_flat_names())
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["run_id", "model", *columns])
+    identity = [report.meta.get("run_id"), report.meta.get("model")]
+    for flat in rows:
+        writer.writerow([_cell(v) for v in [*identity, *flat.values()]])
+    total: Mapping[str, Any] = {
+        "stage": "total",
+        "offered": report.totals.offered,
+        "sent": report.totals.sent,
+        "completed": report.totals.ok,
+        "failed": report.totals.failed,
+        "cancelled": report.totals.cancelled,
+        "not_sent": report.not_sent,
+        "rate_limited_attempts": report.totals.rate_limited_attempts,
+        "output_tokens_per_s": report.throughput.output_tokens_per_s,
+    }
+    writer.writerow([_cell(v) for v in [*identity, *(total.get(name) for name in columns)]])
+    return out.getvalue()
+
+
+def _flat_names() -> tuple[str, ...]:
+    return ("stage", "offered", "sent", "completed", "failed", "cancelled", "not_sent")
+
+
+def _flat(row: StageRow) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in asdict(row).items():
+        if isinstance(getattr(row, name), Summary):
+            summary = getattr(row, name)
+            flat[f"{name}_n"] = summary.n
+            flat.update({f"{name}_{q}_s": getattr(summary, q) for q in ("p50", "p95", "p99")})
+        elif name == "flags":
+            flat[name] = "; ".join(row.flags)
+        else:
+            flat[name] = value
+    return flat
+
+
+def _cell(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula is made inert."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value

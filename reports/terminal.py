@@ -1,0 +1,109 @@
+"""The report on a terminal, or as plain text in a log."""
+
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from reports.model import ExitCode, RunReport, StageRow
+from reports.wording import number, time_ms
+
+PLAIN_WIDTH = 150
+_STAGE_COLUMNS = (
+    "users",
+    "held s",
+    "offered",
+    "sent",
+    "completed",
+    "TTFT p50",
+    "p95",
+    "p99",
+    "TPOT p50",
+    "tokens/s",
+    "in flight",
+    "429s",
+    "failed",
+    "queue share",
+    "remarks",
+)
+_LABELS = {
+    ExitCode.ERROR: "ERROR",
+    ExitCode.INVALID: "INVALID",
+    ExitCode.SLO_MISSED: "SLO MISSED",
+}
+
+
+def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
+    """The stage table, the answer, what speaks against it, and where the files are."""
+    console = Console(file=out, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=out, highlight=False, width=PLAIN_WIDTH, color_system=None)
+    meta = report.meta
+    console.print(Text(f"Swarmgauge: {meta.get('name')}, {meta.get('model')} at {meta.get('url')}"))
+    console.print(_stage_table(report))
+    if any("p99:few" in row.ttft.flags for row in report.stages):
+        console.print(Text("* fewer samples than a p99 needs (368)"))
+    if report.failures:
+        console.print(_failure_table(report))
+    for sentence in report.headline:
+        console.print(Text(sentence))
+    for notice in report.notices:
+        console.print(Text(f"note: {notice}"))
+    for verdict in report.verdicts:
+        console.print(Text(f"{_LABELS[verdict.code]}: {verdict.text}", style="bold"))
+    if not report.verdicts:
+        console.print(Text("VALID: nothing speaks against these figures", style="bold"))
+    console.print(Text(f"report: {folder / 'report.html'}", no_wrap=True), soft_wrap=True)
+    console.print(Text(f"figures: {folder / 'summary.json'}", no_wrap=True), soft_wrap=True)
+
+
+def _stage_table(report: RunReport) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in _STAGE_COLUMNS:
+        table.add_column(name, justify="left" if name == "remarks" else "right")
+    for row in report.stages:
+        table.add_row(*(Text(cell) for cell in _cells(row)))
+    return table
+
+
+def _cells(row: StageRow) -> tuple[str, ...]:
+    users = str(row.target_users)
+    if not row.reached and row.users_seen is not None:
+        users = f"{row.users_seen}/{row.target_users}"
+    return (
+        users,
+        number(row.window_s),
+        str(row.offered),
+        str(row.sent),
+        str(row.completed),
+        time_ms(row.ttft.p50),
+        time_ms(row.ttft.p95),
+        time_ms(row.ttft.p99) + ("*" if "p99:few" in row.ttft.flags else ""),
+        time_ms(row.tpot.p50),
+        number(row.output_tokens_per_s, 0),
+        number(row.in_flight),
+        str(row.rate_limited_attempts),
+        str(row.failed),
+        "n/a" if row.queue_share is None else f"{row.queue_share:.0%}",
+        ", ".join(flag for flag in row.flags if not flag.startswith("TTFT")),
+    )
+
+
+def _failure_table(report: RunReport) -> Table:
+    table = Table(box=None, pad_edge=False, title="failures", title_justify="left")
+    for name in ("outcome", "status", "code", "count", "p50", "p99", "for example"):
+        table.add_column(name, justify="right" if name in ("count", "p50", "p99") else "left")
+    for row in report.failures:
+        cells = (
+            row.outcome,
+            "" if row.status is None else str(row.status),
+            row.error_code or "",
+            str(row.count),
+            time_ms(row.latency.p50),
+            time_ms(row.latency.p99),
+            row.sample or "",
+        )
+        table.add_row(*(Text(cell) for cell in cells))
+    return table

@@ -1,0 +1,75 @@
+"""What speaks against taking a run's figures as they stand, each with its evidence."""
+
+from collections.abc import Iterator, Sequence
+
+from metrics.slo import SloVerdict
+from metrics.tally import Counts
+from reports.load import SavedRun
+from reports.model import ExitCode, StageRow, Verdict
+from reports.wording import count, share
+
+MIN_REQUESTS = 1
+
+
+def verdicts_of(
+    run: SavedRun, rows: Sequence[StageRow], totals: Counts, slo: Sequence[SloVerdict]
+) -> tuple[Verdict, ...]:
+    """All of them, the gravest kinds first."""
+    return (
+        *_errors(run, totals),
+        *_invalid(run, rows, totals),
+        *(_missed(verdict) for verdict in slo if not verdict.met),
+    )
+
+
+def _errors(run: SavedRun, totals: Counts) -> Iterator[Verdict]:
+    if not totals.offered:
+        yield Verdict(ExitCode.ERROR, "no request was made")
+        return
+    if not totals.ok:
+        yield Verdict(
+            ExitCode.ERROR,
+            f"none of {count(totals.offered, 'request')} succeeded: see the failures",
+        )
+        return
+    limit = float(run.meta.get("max_fail_ratio", 0.1))
+    if totals.failed > limit * totals.offered:
+        yield Verdict(
+            ExitCode.ERROR,
+            f"{totals.failed:,} of {count(totals.offered, 'request')} failed "
+            f"({share(totals.failed, totals.offered)}), over --max-fail-ratio {limit:g}",
+        )
+
+
+def _invalid(run: SavedRun, rows: Sequence[StageRow], totals: Counts) -> Iterator[Verdict]:
+    if not run.meta.get("complete"):
+        reason = run.meta.get("end_reason") or "it was killed, or is still running"
+        yield Verdict(ExitCode.INVALID, f"partial: the plan did not run to its end ({reason})")
+    for worker in run.meta.get("workers") or ():
+        if worker.get("lost"):
+            text = f"worker {worker['id']} was lost: what it measured last is only in its spool"
+            yield Verdict(ExitCode.INVALID, text)
+    for row in rows:
+        if row.stage in run.not_reached:
+            text = f"stage {row.stage + 1}: {row.target_users} users were wanted and never all ran"
+            yield Verdict(ExitCode.INVALID, text)
+    if totals.ok and not any(row.completed for row in rows):
+        text = "no success was started in a held window: hold the stages longer (--hold)"
+        yield Verdict(ExitCode.INVALID, text)
+    yield from _accounts(run, rows, totals)
+
+
+def _accounts(run: SavedRun, rows: Sequence[StageRow], totals: Counts) -> Iterator[Verdict]:
+    """The books must agree: nothing is counted twice, nothing is missing."""
+    if any(row.not_sent for row in rows):
+        yield Verdict(ExitCode.INVALID, "planned is not ok + failed + cancelled in every stage")
+    if run.book is not None and run.book.total() != totals:
+        kept, told = totals.offered, run.book.total().offered
+        text = f"records and tallies disagree: {kept:,} requests are kept, {told:,} were counted"
+        yield Verdict(ExitCode.INVALID, text)
+
+
+def _missed(verdict: SloVerdict) -> Verdict:
+    limit, value = verdict.limit, verdict.value
+    seen = "nothing was measured" if value is None else f"it was {value:.4g}"
+    return Verdict(ExitCode.SLO_MISSED, f"objective missed: {limit.text} ({seen})")

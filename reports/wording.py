@@ -1,0 +1,34 @@
+"""Numbers as people read them: short, with their unit, and never rounder than they are."""
+
+MISSING = "n/a"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A plain number; ``n/a`` when there is none."""
+    return MISSING if value is None else f"{value:,.{digits}f}"
+
+
+def time_ms(value_s: float | None) -> str:
+    """Seconds as milliseconds, or as seconds from 10 s on."""
+    if value_s is None:
+        return MISSING
+    if value_s >= 10:
+        return f"{value_s:,.1f} s"
+    return f"{value_s * 1000:,.0f} ms" if value_s >= 0.01 else f"{value_s * 1000:,.2f} ms"
+
+
+def share(part: int, whole: int) -> str:
+    """A share in percent, never 0 or 100 unless it is exactly that."""
+    if not whole:
+        return MISSING
+    if part in (0, whole):
+        return "100 %" if part else "0 %"
+    percent = 100 * part / whole
+    if percent > 99.9:
+        return "> 99.9 %"
+    return "< 0.1 %" if percent < 0.1 else f"{percent:.1f} %"
+
+
+def count(value: int, noun: str) -> str:
+    """``1 request``, ``2 requests``."""
+    return f"{value:,} {noun}" + ("" if value == 1 else "s")

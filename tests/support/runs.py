@@ -1,0 +1,91 @@
+"""Runs of Locust as users start them: processes of their own, ended by their id."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from metrics.run_files import read_rows
+from tests.support.processes import ROOT, end, free_port
+
+PREFLIGHT = "-preflight"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended: its folder (None when it was refused), exit code, output and duration."""
+
+    folder: Path | None
+    exit_code: int
+    output: str
+    seconds: float
+
+    @property
+    def summary(self):
+        """``summary.json``."""
+        return json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
+
+    @property
+    def run(self):
+        """``run.json``."""
+        return json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+
+
+def start_locust(*arguments, log, env=None):
+    """A Locust process in the suite's folder; its output goes to ``log``."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "locust", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=log.open("ab"),
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def run_headless(runs_dir, *arguments, workers=0, limit_s=120, interrupt_after_s=None, env=None):
+    """A headless run to its end, on one process or on a master and workers."""
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    log = runs_dir / "locust.log"
+    common = ("--headless", "--runs-dir", runs_dir, *arguments)
+    began_s = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        if workers:
+            port = ("--master-port", free_port())
+            for number in range(workers):
+                worker_log = runs_dir / f"worker-{number}.log"
+                worker = start_locust("--worker", *port, log=worker_log, env=env)
+                stack.callback(end, worker)
+            ports = ("--master-bind-port", port[1], "--expect-workers", workers)
+            main = start_locust("--master", *ports, *common, log=log)
+        else:
+            main = start_locust(*common, log=log, env=env)
+        stack.callback(end, main)
+        if interrupt_after_s is not None:
+            time.sleep(interrupt_after_s)
+            main.send_signal(signal.SIGINT)
+        exit_code = main.wait(limit_s)
+    seconds = time.monotonic() - began_s
+    folders = sorted(path.parent for path in runs_dir.glob("*/run.json"))
+    output = log.read_text(encoding="utf-8", errors="replace")
+    return Finished(folders[-1] if folders else None, exit_code, output, seconds)
+
+
+def server_log(path):
+    """The simulator's own account: one entry per request, the preflight's left out."""
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [entry for entry in entries if not (entry["request_id"] or "").endswith(PREFLIGHT)]
+
+
+def spooled(folder):
+    """Every record in the workers' spools of a run."""
+    records = []
+    for path in sorted((folder / "spool").glob("*.jsonl")):
+        with path.open("rb") as lines:
+            records.extend(read_rows(lines, path.name))
+    return records
