@@ -1,4 +1,4 @@
-"""Makes a run's report in a process of its own, so that neither plots nor data weigh on this one."""
+"""Makes a report in a process of its own, so that neither plots nor data weigh on this one."""
 
 import sys
 from dataclasses import dataclass

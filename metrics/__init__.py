@@ -1,1 +1,1 @@
-"""What is measured and how it is summed up: pure values and arithmetic, no socket, clock or Locust."""
+"""What is measured and how it is summed up: pure values and arithmetic, no clock, no Locust."""

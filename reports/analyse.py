@@ -90,7 +90,31 @@ def _good_ratio(held: pd.DataFrame, limits: Sequence[SloLimit]) -> float | None:
     if not len(held) or not any(limit.statistic for limit in limits):
         return None
     ok = succeeded(held)
-    names = ["run_id", "worker", "user", "sequence", "stage", "phase", "user_class", "traffic_class", "prompt_id", "prefix_id", "started_at", "started_s", "end_s", "user_latency_s", "streamed", "stream_asked", "outcome", "ttft_s", "ttfa_s", "last_token_s", "user_ttft_s", "completion_tokens", "buffered"]
+    names = [
+        "run_id",
+        "worker",
+        "user",
+        "sequence",
+        "stage",
+        "phase",
+        "user_class",
+        "traffic_class",
+        "prompt_id",
+        "prefix_id",
+        "started_at",
+        "started_s",
+        "end_s",
+        "user_latency_s",
+        "streamed",
+        "stream_asked",
+        "outcome",
+        "ttft_s",
+        "ttfa_s",
+        "last_token_s",
+        "user_ttft_s",
+        "completion_tokens",
+        "buffered",
+    ]
     good = 0
     for values in ok[names].to_dict("records"):
         plain = {k: None if pd.isna(v) else v for k, v in values.items()}

@@ -111,8 +111,54 @@ def frame_of(records: list[RequestRecord]) -> pd.DataFrame:
     return complete_columns(pd.DataFrame(rows, columns=list(FIELD_NAMES)))
 
 
-_NUMBERS = ["started_s", "schedule_delay_s", "client_wait_s", "connect_s", "headers_s", "ttft_s", "ttfa_s", "last_token_s", "end_s", "user_ttft_s", "user_latency_s", "think_s", "max_gap_s", "retry_wait_s", "asked_wait_s", "client_delay_s", "reset_s"]
-_WHOLE = ["user", "sequence", "stage", "turn", "chunks", "keepalives", "tool_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "asked_max_tokens", "status", "attempts", "rate_limited_attempts", "wasted_tokens", "wasted_prompt_tokens", "connections_opened", "reconnects", "sent_bytes", "received_bytes", "merged_reads", "in_flight_at_send", "limit_requests", "remaining_requests", "limit_tokens", "remaining_tokens"]
+_NUMBERS = [
+    "started_s",
+    "schedule_delay_s",
+    "client_wait_s",
+    "connect_s",
+    "headers_s",
+    "ttft_s",
+    "ttfa_s",
+    "last_token_s",
+    "end_s",
+    "user_ttft_s",
+    "user_latency_s",
+    "think_s",
+    "max_gap_s",
+    "retry_wait_s",
+    "asked_wait_s",
+    "client_delay_s",
+    "reset_s",
+]
+_WHOLE = [
+    "user",
+    "sequence",
+    "stage",
+    "turn",
+    "chunks",
+    "keepalives",
+    "tool_calls",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "asked_max_tokens",
+    "status",
+    "attempts",
+    "rate_limited_attempts",
+    "wasted_tokens",
+    "wasted_prompt_tokens",
+    "connections_opened",
+    "reconnects",
+    "sent_bytes",
+    "received_bytes",
+    "merged_reads",
+    "in_flight_at_send",
+    "limit_requests",
+    "remaining_requests",
+    "limit_tokens",
+    "remaining_tokens",
+]
 _FLAGS = ("streamed", "stream_asked", "buffered", "saw_done", "connection_reused")
 
 

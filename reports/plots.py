@@ -4,6 +4,7 @@ Figures are drawn without pyplot's global state. With nothing to draw, the axes 
 """
 
 import io
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -141,7 +142,7 @@ def _in_flight(axes: Axes, records: pd.DataFrame) -> None:
 def _stage_bands(axes: Axes, run: SavedRun) -> None:
     """Held windows in grey, from the first worker's marks."""
     marks = [mark for mark in run.marks if mark.worker == run.marks[0].worker]
-    for mark, following in zip(marks, marks[1:], strict=False):
+    for mark, following in itertools.pairwise(marks):
         if mark.phase is Phase.HOLD:
             axes.axvspan(mark.at_s, following.at_s, color="0.5", alpha=0.12, lw=0)
             axes.text(

@@ -1,5 +1,6 @@
 """A ladder: one level of users after the other, each held for the same time, then a drain."""
 
+import itertools
 from collections.abc import Sequence
 
 from metrics.stage import Phase, Stage
@@ -50,7 +51,7 @@ class LadderPlan:
         if self._hold_s is None:
             return None
         users = [0, *(stage.target_users for stage in self._stages)]
-        ramps_s = sum(abs(b - a) / self._spawn_rate for a, b in zip(users, users[1:], strict=False))
+        ramps_s = sum(abs(b - a) / self._spawn_rate for a, b in itertools.pairwise(users))
         return ramps_s + len(self._stages) * (self._settle_s + self._hold_s)
 
     def next(self, seen: Observation) -> Directive | None:

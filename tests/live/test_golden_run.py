@@ -120,7 +120,7 @@ def test_the_knee_is_the_slot_count(tmp_path):
     knee = run.summary["knee"]
     assert knee["status"] == "knee", run.output[-3000:]
     assert 4 < knee["users"] < 12
-    assert "knee at about" in run.output
+    assert "Knee at about" in run.output
 
 
 def test_sdk_and_streaming_users_agree(tmp_path):

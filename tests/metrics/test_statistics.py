@@ -49,7 +49,7 @@ def test_no_values_give_no_percentile():
     ids=["p90", "p95", "p99", "p999"],
 )
 def test_sample_sizes_are_the_smallest_that_bound_the_quantile(q, n):
-    """With n samples the chance that all lie below the quantile is at most 2.5 %; with n - 1 not."""
+    """With n samples all lie below the quantile in at most 2.5 % of cases; with n - 1 in more."""
     assert n == samples_needed(q)
     assert q**n <= 0.025 < q ** (n - 1)
 

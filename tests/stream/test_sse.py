@@ -1,5 +1,6 @@
 """The event-stream decoder: framing, line ends, limits, and two other decoders beside it."""
 
+import itertools
 import re
 
 import pytest
@@ -163,7 +164,7 @@ def test_the_decoder_agrees_with_a_plain_reading_of_the_standard(
     """Any body cut into any pieces gives what the reference gives for the whole."""
     cuts = range(len(body)) if data is None else data.draw(_cuts(body))
     edges = [0, *sorted(set(cuts)), len(body)]
-    pieces = [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [body[start:end] for start, end in itertools.pairwise(edges)]
 
     assert reference(body) == decoded(*pieces)
 

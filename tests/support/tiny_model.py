@@ -25,8 +25,9 @@ KEY_HEADS = 3
 INNER = 1024
 CONTEXT = 8192
 SPECIALS = ("<|end|>", "<|im_start|>", "<|im_end|>")
-TEMPLATE = (
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}"
+TEMPLATE = (  # ChatML
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] }}"
+    "{{ '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 NEVER = -40.0
