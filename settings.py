@@ -125,7 +125,7 @@ class Settings:
             slo=take.parsed("slo", parse_slo),
             headers=tuple(parse_header(text) for text in options.get("header") or ()),
             extra_body=take.parsed("extra_body", parse_extra_body),
-            max_tokens_field=take.parsed("max_tokens_field", MaxTokensField),
+            max_tokens_field=MaxTokensField(take.one_of("max_tokens_field", tuple(MaxTokensField))),
             include_usage=take.one_of("usage", ("on", "off")) == "on",
             ignore_eos=take.flag("ignore_eos"),
             temperature=take.parsed("temperature", _optional_number),
@@ -156,6 +156,9 @@ class _Reader:
     def parsed(self, name: str, parse: Callable[[str], T]) -> T:
         try:
             return parse(self.text(name))
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}" if error.strerror else str(error)
+            raise SettingsError(f"{option_flag(name)}: {reason}") from None
         except ValueError as error:
             raise SettingsError(f"{option_flag(name)}: {error}") from None
 
@@ -236,7 +239,7 @@ def parse_header(text: str) -> Header:
         raise SettingsError(f"--header {name!r}: write 'Name: value' or 'Name: env:VARIABLE'")
     if name.lower() in _OWN_HEADERS:
         raise SettingsError(f"--header {name!r}: the transport sets this one itself")
-    if any(ord(c) < 32 or ord(c) == 127 for c in value) or not _latin1(value):
+    if not header_can_hold(value):
         raise SettingsError(f"--header {name!r}: the value holds a character no header may have")
     if value.startswith("env:"):
         return Header(name, value.removeprefix("env:"), from_env=True)
@@ -248,13 +251,22 @@ def parse_extra_body(text: str) -> Mapping[str, Any]:
     if not text.strip():
         return {}
     try:
-        body = json.loads(text)
+        body = json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
         raise ValueError(f"not JSON ({error}); write for example '{{\"top_p\": 0.9}}'") from None
     if not isinstance(body, dict):
         raise ValueError("write a JSON object, for example '{\"top_p\": 0.9}'")
     validate_extra_body(body)
     return body
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def header_can_hold(value: str) -> bool:
+    """Whether a header may have this value: Latin-1 without line ends or control characters."""
+    return not any(ord(c) < 32 or ord(c) == 127 for c in value) and _latin1(value)
 
 
 def _latin1(text: str) -> bool:
@@ -278,6 +290,9 @@ def _optional_number(text: str) -> float | None:
     if not text.strip():
         return None
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} cannot be sent; write a number such as 0.7")
+    return number

@@ -29,6 +29,7 @@ class ChatUser(User):
     context: RunContext
     number: int
     prompts: PromptSource
+    _leaving = False
 
     def on_start(self) -> None:
         """Join the current run."""
@@ -46,9 +47,19 @@ class ChatUser(User):
         self._think_s = max(0.0, self.context.settings.think_time_s.sample(self._pauses))
         return self._think_s
 
+    def stop(self, force: bool = False) -> bool:
+        """Locust's hook: end this user, after the request under way unless it is forced."""
+        # Locust kills a user that waits. Its pause may end in the same turn of the event loop, and
+        # the kill would then cut a request that had just begun.
+        self._leaving = True
+        left: bool = super().stop(force)
+        return left
+
     @task
     def chat(self) -> None:
         """One logical request: exactly one ``request`` event, whatever happens."""
+        if self._leaving:
+            raise StopUser
         transport = self.context.transports[self.kind]
         answer = ask(self.context, transport, self._next_wish())
         self._fire(answer)

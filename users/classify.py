@@ -12,7 +12,13 @@ from users.wire import WireFailure
 
 _QUOTA_WORDS = ("insufficient_quota", "quota_exceeded", "quota exceeded", "billing", "credit")
 _CONTEXT_CODES = ("context_length_exceeded", "exceed_context_size_error", "context_window_exceeded")
-_CONTEXT_WORDS = ("maximum context length", "context size", "context length", "too many tokens")
+_CONTEXT_WORDS = (
+    "maximum context length",
+    "maximum model length",
+    "context size",
+    "context length",
+    "too many tokens",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 MASK = "***"
 SAMPLE_CHARS = 160
 
-_KEY_LIKE = re.compile(r"(?i)\b(?:sk-|bearer\s+)[A-Za-z0-9._\-]{6,}")
+_KEY_LIKE = re.compile(r"(?i)\b(?:sk-|bearer\s+)[A-Za-z0-9._~+/=\-]{6,}")
 _MARKUP = re.compile(r"(?s)<(?:script|style).*?</(?:script|style)>|<[^>]{0,2000}>")
 
 

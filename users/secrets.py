@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from settings import Settings, SettingsError
+from settings import Settings, SettingsError, header_can_hold
 
 KEY_VARIABLES = ("SWARMGAUGE_API_KEY", "OPENAI_API_KEY")
 KEY_FILE_VARIABLE = "SWARMGAUGE_API_KEY_FILE"
@@ -56,8 +56,18 @@ def load_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
             raise SettingsError(
                 f"--header {header.name}: the variable {header.value} is not set on this machine"
             )
-        headers.append((header.name, value))
-    return Secrets(_api_key(environ), tuple(headers))
+        # A value from a file often ends with a line end, which would begin another header.
+        headers.append((header.name, _sendable(value.strip(), f"--header {header.name}")))
+    api_key = _api_key(environ)
+    if api_key is not None:
+        _sendable(api_key, KEY_VARIABLES[0])
+    return Secrets(api_key, tuple(headers))
+
+
+def _sendable(value: str, where: str) -> str:
+    if not header_can_hold(value):
+        raise SettingsError(f"{where}: the value holds a character no header may have")
+    return value
 
 
 def _api_key(environ: Mapping[str, str]) -> str | None:

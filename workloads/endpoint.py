@@ -1,5 +1,6 @@
 """The URL a chat request is sent to, from whatever spelling of a base URL people have at hand."""
 
+import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -59,18 +60,22 @@ def parse_endpoint(text: str) -> ChatEndpoint:
     stripped = text.strip()
     if not stripped:
         raise ValueError(f"no URL given; {example}")
+    shown = _shown(stripped)
     if "://" not in stripped:
-        raise ValueError(f"{stripped!r} has no http:// or https:// in front; {example}")
+        raise ValueError(f"{shown!r} has no http:// or https:// in front; {example}")
     try:
         parts = urlsplit(stripped)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"{stripped!r} is not a URL ({error}); {example}") from None
+        raise ValueError(f"{shown!r} is not a URL ({error}); {example}") from None
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS:
-        raise ValueError(f"{stripped!r}: {scheme}:// is not served; {example}")
+        raise ValueError(f"{shown!r}: {scheme}:// is not served; {example}")
+    if port == 0 or any(c.isspace() for c in stripped):
+        what = "port 0 cannot be asked" if port == 0 else "it holds a space"
+        raise ValueError(f"{shown!r} is not a URL ({what}); {example}")
     if not parts.hostname:
-        raise ValueError(f"{stripped!r} names no host; {example}")
+        raise ValueError(f"{shown!r} names no host; {example}")
     if parts.username is not None or parts.password is not None:
         raise ValueError(
             "the URL carries a user name or password; give the key in SWARMGAUGE_API_KEY "
@@ -83,6 +88,12 @@ def parse_endpoint(text: str) -> ChatEndpoint:
         base_path=_base_path(parts),
         query=parts.query,
     )
+
+
+def _shown(text: str) -> str:
+    """The text without what may be a key: for messages."""
+    bare = re.sub(r"(^|//).*@", r"\1...@", text.partition("?")[0])
+    return bare + "?..." if "?" in text else bare
 
 
 def _base_path(parts: SplitResult) -> str:

@@ -14,6 +14,8 @@ from statistics import NormalDist
 from typing import Protocol
 
 _NUMBER = r"\d+(?:\.\d+)?"
+_MOST = 1e9
+"""No number and no mean is above this: beyond it floats overflow, and no one means it."""
 _Z90 = NormalDist().inv_cdf(0.9)
 _FORMS = (
     "200, uniform:50-400, normal:200,50, lognormal:p50=200,p90=900, exponential:20 "
@@ -69,7 +71,7 @@ def parse_distribution(text: str, read_file: Callable[[str], str] = _no_files) -
     """
     stripped = text.strip()
     if re.fullmatch(_NUMBER, stripped):
-        return _constant(stripped, float(stripped))
+        return _constant(stripped, _value(stripped))
     kind, colon, rest = stripped.partition(":")
     parse = _KINDS.get(kind)
     if parse is not None and colon:
@@ -81,6 +83,13 @@ def parse_distribution(text: str, read_file: Callable[[str], str] = _no_files) -
     raise ValueError(f"{text!r} is not a distribution; write {_FORMS}")
 
 
+def _value(text: str) -> float:
+    number = float(text)
+    if number > _MOST:
+        raise ValueError(f"{text[:20]!r} is too large; write a number up to {_MOST:g}")
+    return number
+
+
 def _constant(text: str, value: float) -> _Sampled:
     return _Sampled(text, value, lambda rng: value)
 
@@ -89,7 +98,7 @@ def _uniform(text: str, rest: str) -> _Sampled | None:
     match = re.fullmatch(rf"({_NUMBER})-({_NUMBER})", rest)
     if match is None:
         return None
-    low, high = float(match[1]), float(match[2])
+    low, high = _value(match[1]), _value(match[2])
     if low > high:
         raise ValueError(f"{text!r}: the first number is above the second")
     return _Sampled(text, (low + high) / 2, lambda rng: rng.uniform(low, high))
@@ -99,7 +108,7 @@ def _normal(text: str, rest: str) -> _Sampled | None:
     match = re.fullmatch(rf"({_NUMBER}),({_NUMBER})", rest)
     if match is None:
         return None
-    mean, deviation = float(match[1]), float(match[2])
+    mean, deviation = _value(match[1]), _value(match[2])
     return _Sampled(text, mean, lambda rng: rng.gauss(mean, deviation))
 
 
@@ -107,33 +116,43 @@ def _lognormal(text: str, rest: str) -> _Sampled | None:
     match = re.fullmatch(rf"p50=({_NUMBER}),p90=({_NUMBER})", rest)
     if match is None:
         return None
-    p50, p90 = float(match[1]), float(match[2])
+    p50, p90 = _value(match[1]), _value(match[2])
     if not 0 < p50 <= p90:
         raise ValueError(f"{text!r}: p50 is over 0 and not above p90")
     mu, sigma = math.log(p50), math.log(p90 / p50) / _Z90
+    if mu + sigma**2 / 2 > math.log(_MOST):
+        raise ValueError(f"{text!r}: the mean is too large; write a p90 closer to p50")
     return _Sampled(text, math.exp(mu + sigma**2 / 2), lambda rng: rng.lognormvariate(mu, sigma))
 
 
 def _exponential(text: str, rest: str) -> _Sampled | None:
     if not re.fullmatch(_NUMBER, rest) or not float(rest):
         return None
-    mean = float(rest)
+    mean = _value(rest)
     return _Sampled(text, mean, lambda rng: rng.expovariate(1 / mean))
 
 
 def _from_file(text: str, path: str, content: str) -> _Sampled:
     """Draws with replacement from the first column; a first row that is no number is a header."""
     values: list[float] = []
-    for number, row in enumerate(csv.reader(content.splitlines()), start=1):
+    for number, row in enumerate(_rows(path, content), start=1):
         cell = row[0].strip() if row else ""
         if not cell or (number == 1 and not re.fullmatch(_NUMBER, cell)):
             continue
         if not re.fullmatch(_NUMBER, cell):
             raise ValueError(f"{path} line {number}: {cell!r} is not a length of 0 or more")
-        values.append(float(cell))
+        values.append(_value(cell))
     if not values:
         raise ValueError(f"{path} holds no lengths; write one number per line")
     return _Sampled(text, sum(values) / len(values), lambda rng: rng.choice(values))
+
+
+def _rows(path: str, content: str) -> list[list[str]]:
+    # Spreadsheets put a byte-order mark in front, which would make the first number a header.
+    try:
+        return list(csv.reader(content.removeprefix("\ufeff").splitlines()))
+    except csv.Error as error:
+        raise ValueError(f"{path} is not CSV ({error})") from None
 
 
 _KINDS = {

@@ -96,8 +96,8 @@ class PromptSource:
         prompt_id = f"{self._who}.{self._count}"
         marker = _short_hash(f"{plan.salt}/{prompt_id}")
         self._count += 1
-        words = plan.prompt_tokens.sample_tokens(rng)
-        user = Message("user", f"[{marker}] {filler(rng, max(1, words - 1))}")
+        words = plan.prompt_tokens.sample_tokens(rng, minimum=2)
+        user = Message("user", f"[{marker}] {filler(rng, words - 1)}")
         if not self._systems:
             return Prompt(prompt_id, None, (user,), words)
         chosen = rng.randrange(len(self._systems))
