@@ -27,7 +27,7 @@ _TARGET: tuple[tuple[str, Any, str], ...] = (
     ("--no-preflight", False, "do not try one request before the load starts"),
 )
 _LOAD: tuple[tuple[str, Any, str], ...] = (
-    ("--shape", "", "constant (-u users for -t) or ladder (--stages); default: constant"),
+    ("--shape", "constant", "constant: -u users for -t; ladder: the levels of --stages"),
     ("--stages", "1,2,4,8,16,24,32", "user counts of a ladder"),
     ("--hold", "12s", "measured time of each stage"),
     ("--settle", "3s", "time after the users are up that is left out"),
@@ -63,6 +63,11 @@ _GROUPS = (
     ("Swarmgauge: the prompts", _PROMPTS),
     ("Swarmgauge: the result", _RESULT),
 )
+_CHOICES = {
+    "--shape": ("constant", "ladder"),
+    "--usage": ("on", "off"),
+    "--max-tokens-field": ("max_tokens", "max_completion_tokens", "both", "none"),
+}
 _NOT_IN_FORM = frozenset({"--header", "--ca-file", "--runs-dir"})
 """Headers may hold keys, and Locust shows the form's values in its page's source."""
 
@@ -90,6 +95,8 @@ def add_arguments(parser: Parser) -> None:
                 keywords["action"] = "append"
             else:
                 keywords["type"] = type(default)
+            if flag in _CHOICES:
+                keywords["choices"] = list(_CHOICES[flag])
             action = arguments.add_argument(
                 flag, env_var=ENV_PREFIX + flag[2:].replace("-", "_").upper(), **keywords
             )

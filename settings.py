@@ -103,7 +103,7 @@ class Settings:
             endpoint=take.parsed("host", parse_endpoint),
             model=take.text("model") or None,
             traffic=traffic,
-            shape=take.one_of("shape", ("", *SHAPES)) or "constant",
+            shape=take.one_of("shape", SHAPES),
             users=take.whole("num_users", minimum=1, default=1),
             spawn_rate=take.number("spawn_rate", above=0.0, default=1.0),
             run_time_s=take.optional_number("run_time"),

@@ -79,9 +79,9 @@ class RunState:
             return "drain: waiting for the answers under way"
         stages = len(self.plan.stages) - 1
         what = {
-            Phase.RAMP: f"going from {users} to {stage.target_users} users",
-            Phase.SETTLE: f"{users} users, settling",
-            Phase.HOLD: f"{users} users, measuring",
+            Phase.RAMP: f"going from {users} to {_users(stage.target_users)}",
+            Phase.SETTLE: f"{_users(users)}, settling",
+            Phase.HOLD: f"{_users(users)}, measuring",
         }[phase]
         counts = self.book.total()
         return (
@@ -131,6 +131,10 @@ class RunState:
             },
             "insecure": settings.insecure,
         }
+
+
+def _users(number: int) -> str:
+    return f"{number} user" + ("" if number == 1 else "s")
 
 
 def _public_options(settings: Settings) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def test_L02_the_process_leaves_when_the_shape_ends(tmp_path, workers):
     with simulator() as url:
         run = run_headless(tmp_path / "runs", "--host", url, *LADDER, workers=workers, limit_s=60)
 
-    assert 0 == run.exit_code, run.output[-3000:]
+    assert run.exit_code == 0, run.output[-3000:]
     assert run.summary["complete"]
     # Start-up, two ramps, two holds, the drain of answers of 2 s, the report.
     assert run.seconds < 6 + 2 + 12
@@ -43,7 +43,7 @@ def test_O03_an_interrupt_writes_what_there_is(tmp_path, workers):
     assert not run.summary["complete"]
     assert not run.summary["valid"]
     assert any("partial" in verdict["text"] for verdict in run.summary["verdicts"])
-    assert 4 == run.exit_code
+    assert run.exit_code == 4
     totals = run.summary["totals"]
     assert totals["ok"] > 0
     assert len(server_log(log)) == totals["offered"]
@@ -89,10 +89,10 @@ def test_O01_a_run_without_any_success_still_reports(tmp_path, case_server, work
     )
 
     totals = run.summary["totals"]
-    assert 1 == run.exit_code
+    assert run.exit_code == 1
     assert totals["offered"] == totals["failed"] > 0
     assert len(case_server.asked("E06_4")) == totals["offered"]
-    assert ["truncated"] == list(totals["by_outcome"])
+    assert list(totals["by_outcome"]) == ["truncated"]
     assert (run.folder / "report.html").exists()
     assert "none of" in run.output
 
@@ -108,7 +108,7 @@ def test_O06_awkward_names_stay_inside_the_runs_folder(tmp_path):
 
     assert tmp_path / "runs" == run.folder.parent
     assert len(run.folder.name) < 120
-    assert "org/kelp-7b:free" == run.run["model"]
+    assert run.run["model"] == "org/kelp-7b:free"
     assert name == run.run["name"]
 
 

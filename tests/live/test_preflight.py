@@ -33,7 +33,7 @@ def test_E09_a_wrong_model_costs_one_request(tmp_path, case_server):
     finished = run(tmp_path, case_server.host("E09_model"), "--model", "osprey-x")
 
     assert refused_at_once(finished)
-    assert 1 == len(case_server.asked("E09_model"))
+    assert len(case_server.asked("E09_model")) == 1
     assert "model 'osprey-x' does not exist" in finished.output
 
 
@@ -55,7 +55,7 @@ def test_E09_a_server_that_needs_its_key_everywhere_is_tested(tmp_path, case_ser
     host = case_server.host("E09_key")
     finished = run(tmp_path, host, "--model", "m", workers=workers, env=key)
 
-    assert 0 == finished.exit_code, finished.output[-2000:]
+    assert finished.exit_code == 0, finished.output[-2000:]
     assert finished.summary["totals"]["ok"] > 0
     wanted = {request["headers"].get("authorization") for request in case_server.asked("E09_key")}
     assert {"Bearer right-key"} == wanted
@@ -74,11 +74,9 @@ def test_E09_nothing_listens(tmp_path):
 
 def test_E09_no_preflight_goes_on_without(tmp_path, case_server):
     """The switch: no trial request, and the failures are the run's."""
-    finished = run(
-        tmp_path, case_server.host("E09"), "--model", "osprey-x", "--no-preflight"
-    )
+    finished = run(tmp_path, case_server.host("E09"), "--model", "osprey-x", "--no-preflight")
 
-    assert 1 == finished.exit_code
+    assert finished.exit_code == 1
     assert finished.summary["totals"]["by_outcome"].keys() == {"not_found"}
     assert len(case_server.asked("E09")) == finished.summary["totals"]["offered"]
 
@@ -94,8 +92,8 @@ def test_C05_the_fix_for_a_refused_field_is_named(tmp_path, case_server):
 
     assert refused_at_once(stopped)
     assert "--max-tokens-field max_completion_tokens" in stopped.output
-    assert 0 == fine.exit_code, fine.output[-2000:]
-    assert 0 == fine.summary["totals"]["failed"]
+    assert fine.exit_code == 0, fine.output[-2000:]
+    assert fine.summary["totals"]["failed"] == 0
 
 
 def test_C08_without_stream_options_the_run_goes_on_and_says_so(tmp_path, case_server):
@@ -105,8 +103,8 @@ def test_C08_without_stream_options_the_run_goes_on_and_says_so(tmp_path, case_s
     totals = finished.summary["totals"]
     assert totals["ok"] > 0
     assert totals["ok"] == totals["offered"]
-    assert ["unknown"] == list(totals["token_sources"])
-    assert 0 == totals["completion_tokens"]
+    assert list(totals["token_sources"]) == ["unknown"]
+    assert totals["completion_tokens"] == 0
     assert any("stream_options" in notice for notice in finished.summary["notices"])
 
 
@@ -133,16 +131,14 @@ def test_C09_a_private_certificate(tmp_path, certificate):
         assert url.startswith("https://")
         default = run(tmp_path / "default", url, "--model", "simulated-model")
         trusted = run(tmp_path / "trusted", url, "--ca-file", cert, workers=2)
-        blind = run(
-            tmp_path / "blind", url, "--insecure", "--traffic", "stream:1,sdk:1,block:1"
-        )
+        blind = run(tmp_path / "blind", url, "--insecure", "--traffic", "stream:1,sdk:1,block:1")
 
     assert refused_at_once(default)
     assert "certificate" in default.output.lower()
     assert "--ca-file" in default.output
     for finished in (trusted, blind):
-        assert 0 == finished.exit_code, finished.output[-2000:]
-        assert 0 == finished.summary["totals"]["failed"]
+        assert finished.exit_code == 0, finished.output[-2000:]
+        assert finished.summary["totals"]["failed"] == 0
         assert finished.summary["totals"]["ok"] > 0
     assert any("not verified" in sentence for sentence in blind.summary["headline"])
     assert not any("not verified" in sentence for sentence in trusted.summary["headline"])
@@ -152,7 +148,7 @@ def test_a_wrong_option_is_a_usage_error(tmp_path, case_server):
     """Exit code 2, the option, the value, and what to write."""
     finished = run(tmp_path, case_server.host("good"), "--prompt-tokens", "many")
 
-    assert 2 == finished.exit_code
+    assert finished.exit_code == 2
     assert "--prompt-tokens" in finished.output
     assert "'many'" in finished.output
-    assert [] == case_server.asked("good")
+    assert case_server.asked("good") == []
