@@ -45,9 +45,12 @@ simulator: venv
 	@$(BIN)/python -m simulator --port $(SIM_PORT) --profile $(PROFILE)
 
 test: dev browser
-	@echo "== running the tests: the pure ones side by side, then the live ones one by one"
+	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
-	@$(BIN)/python -m pytest -q --durations=10 -m "live or browser"
+	@echo "== 2/3 the tests with servers and Locust, side by side (about two minutes)"
+	@$(BIN)/python -m pytest -q -n 3 -m "(live or browser) and not alone"
+	@echo "== 3/3 the tests that compare times, one by one (about two minutes)"
+	@$(BIN)/python -m pytest -q --durations=5 -m "alone"
 
 # The browser test is skipped, and says so, where Chromium can be neither found nor installed.
 browser:

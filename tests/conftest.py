@@ -1,13 +1,15 @@
 """Fixtures that several folders of tests use."""
 
 import json
+import os
 
 import pytest
 
-# Locust patches the standard library when it is imported; that must come before sockets are used.
-import locust  # noqa: F401  isort: skip
-
 from tests.support.processes import python_process
+
+# Locust patches the standard library when it is imported, under pytest's own threads; the runs that
+# need it are processes of their own.
+os.environ.setdefault("LOCUST_SKIP_MONKEY_PATCH", "1")
 
 
 class CaseServer:

@@ -23,6 +23,8 @@ from users.deadlines import Deadlines, LimitReached
 from users.wire import ChatRequest, WireFacts, WireFailure
 from workloads.endpoint import ChatEndpoint
 
+_LOST = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+
 
 class SdkTransport:
     """Posts chat requests through one shared ``openai.OpenAI`` client."""
@@ -63,7 +65,7 @@ class SdkTransport:
         """Send one request and read its answer into ``reader``."""
         facts = WireFacts(sent_at_s=time.perf_counter(), sent_bytes=len(request.body))
         try:
-            self._post(request, reader, facts)
+            self._post_anew_when_stale(request, reader, facts)
         except LimitReached as limit:
             facts.failure = WireFailure(limit.outcome, limit.message)
         except GreenletExit as stop:
@@ -76,6 +78,22 @@ class SdkTransport:
         if not facts.end_s:
             facts.end_s = time.perf_counter() - facts.sent_at_s
         return facts
+
+    def _post_anew_when_stale(
+        self, request: ChatRequest, reader: ReplyReader, facts: WireFacts
+    ) -> None:
+        """Some servers close kept connections unannounced: the request is then sent once more.
+
+        The SDK's client does not tell kept connections from new ones, so any that is lost before
+        the first byte of an answer is taken for a kept one; a second loss is the server's.
+        """
+        try:
+            self._post(request, reader, facts)
+        except openai.APIConnectionError as error:
+            if facts.headers or not _is_any(error, _LOST):
+                raise
+            facts.reconnects = 1
+            self._post(request, reader, facts)
 
     def _post(self, request: ChatRequest, reader: ReplyReader, facts: WireFacts) -> None:
         body: dict[str, Any] = json.loads(request.body)
@@ -169,7 +187,9 @@ def _innermost(error: BaseException) -> BaseException:
     return list(_chain(error))[-1]
 
 
-def _is_any(error: BaseException, kind: type[BaseException]) -> bool:
+def _is_any(
+    error: BaseException, kind: type[BaseException] | tuple[type[BaseException], ...]
+) -> bool:
     return any(isinstance(link, kind) for link in _chain(error))
 
 

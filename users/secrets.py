@@ -60,7 +60,7 @@ def load_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
         headers.append((header.name, _sendable(value.strip(), f"--header {header.name}")))
     api_key = _api_key(environ)
     if api_key is not None:
-        _sendable(api_key, KEY_VARIABLES[0])
+        _sendable(api_key, "the API key")
     return Secrets(api_key, tuple(headers))
 
 

@@ -67,7 +67,8 @@ def encode_chat(
 ) -> bytes:
     """The body as UTF-8, not escaped to ASCII, so that its size is what users really send.
 
-    ``stream_options`` is sent only with streams. Fields of ``extra_body`` win over our defaults.
+    ``stream_options`` is sent only with streams, whoever asks for it: servers refuse it elsewhere.
+    All other fields of ``extra_body`` win over our defaults.
     """
     fields: dict[str, Any] = {"model": model, "stream": stream}
     fields.update(dict.fromkeys(max_tokens_field.names, max_tokens))
@@ -78,6 +79,8 @@ def encode_chat(
     if temperature is not None:
         fields["temperature"] = temperature
     fields.update(extra_body)
+    if not stream:
+        fields.pop("stream_options", None)
     head = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     messages = ",".join(
         _encode_shared(message) if message.role == "system" else _encode(message)

@@ -1,8 +1,9 @@
 """Filler text of a stated number of words, from words that vocabularies hold whole.
 
-Counting tokens exactly needs the model's own tokenizer, which a load generator does not have. Short
-common English words are one token each in byte-pair vocabularies of 30,000 entries and more, so a
-number of words is a fair nominal number of tokens; the server's ``usage`` is the truth.
+Counting tokens exactly needs the model's own tokenizer, which a load generator does not have. With
+the space before it, every word of the list is one token in the vocabularies of GPT-2, GPT-4
+(``cl100k_base``), GPT-4o (``o200k_base``) and Llama 3, so a number of words is a fair nominal
+number of tokens; the server's ``usage`` is the truth. ``docs/workloads.md`` gives the difference.
 """
 
 import random
@@ -23,7 +24,7 @@ degree depend desert design develop did different dinner direct direction discov
 divide doctor does dog dollar done door double doubt down draw dream dress drink drive drop dry
 during each early earth east easy eat edge effect egg eight either electric else end energy
 engine enjoy enough enter equal escape even evening event ever every exact example except
-excite exercise expect experience explain eye face fact fair fall family famous far farm fast
+exercise expect experience explain eye face fact fair fall family famous far farm fast
 father favor fear feed feel feet fell felt few field fight figure fill final find fine finger
 finish fire first fish fit five flat floor flow flower fly follow food foot for force foreign
 forest form forward found four free fresh friend from front fruit full game garden gas gave
@@ -56,7 +57,7 @@ smile snow soft soil soldier solution solve some son song soon sound south space
 speech speed spell spend spoke spot spread spring square stand star start state station stay
 steam steel step stick still stone stood stop store story straight strange stream street
 strong student study subject success such sudden suffix sugar suggest suit summer sun supply
-support sure surface surprise swim syllable symbol system table tail take talk tall teach team
+support sure surface surprise swim symbol system table tail take talk tall teach team
 teeth tell ten term test than thank that the their them then there these they thick thin thing
 think third this those though thought thousand three through throw thus tie time tiny tire
 together told tone too took tool top total touch toward town track trade train travel tree

@@ -110,11 +110,12 @@ def test_429s_are_the_servers_and_no_knee_is_claimed(tmp_path):
     assert run.exit_code == 1
 
 
+@pytest.mark.alone
 def test_the_knee_is_the_slot_count(tmp_path):
-    """8 slots, levels 1 to 16 in doubling steps: the knee is within one step of 8."""
+    """8 slots, levels 1, 4, 8 and 16: the knee is within one step of 8."""
     with simulator("--max-num-seqs", "8", "--jitter", "0") as url:
         run = run_headless(
-            tmp_path / "runs", "--host", url, *LADDER, "--stages", "1,4,8,12,16", "--hold", "6s"
+            tmp_path / "runs", "--host", url, *LADDER, "--stages", "1,4,8,16", "--hold", "5s"
         )
 
     knee = run.summary["knee"]
@@ -123,6 +124,7 @@ def test_the_knee_is_the_slot_count(tmp_path):
     assert "Knee at about" in run.output
 
 
+@pytest.mark.alone
 def test_sdk_and_streaming_users_agree(tmp_path):
     """Side by side in one run: the same tokens per request, and TTFT within noise."""
     with simulator("--jitter", "0") as url:
@@ -136,7 +138,7 @@ def test_sdk_and_streaming_users_agree(tmp_path):
     records = records[records.outcome == "ok"]
     by_class = records.groupby("user_class")
     assert {"SdkChatUser", "StreamingChatUser"} == set(by_class.groups)
-    assert (by_class.completion_tokens.unique().apply(list) == [24]).all()
+    assert [list(tokens) for tokens in by_class.completion_tokens.unique()] == [[24], [24]]
     medians = by_class.ttft_s.median()
     ratio = medians["SdkChatUser"] / medians["StreamingChatUser"]
     assert 0.6 < ratio < 1.67

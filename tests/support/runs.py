@@ -44,8 +44,13 @@ def start_locust(*arguments, log, env=None):
         stdout=log.open("ab"),
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **(env or {})},
+        env={**_environment(), **(env or {})},
     )
+
+
+def _environment():
+    """This process's, without what only tests set: a real run patches the standard library."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("LOCUST_", "SWARMGAUGE_"))}
 
 
 def run_headless(runs_dir, *arguments, workers=0, limit_s=120, interrupt_after_s=None, env=None):

@@ -9,6 +9,7 @@ temperature 0 an answer always has the length that was asked for.
 import hashlib
 import json
 import math
+import os
 import pydoc_data.topics
 import sys
 from pathlib import Path
@@ -40,7 +41,8 @@ def tiny_model() -> Path:
     path = CACHE / version / "model.gguf"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
+        # Two test processes may make it at once: each writes its own file, and the last one stays.
+        partial = path.with_name(f"{os.getpid()}.partial")
         write_model(partial)
         partial.rename(path)
     return path

@@ -42,6 +42,7 @@ def drive(url, chromium, stages):
         page.get_by_role("button", name="New").click()
         page.get_by_text("Custom parameters").last.click()
         page.locator("input[name=stages]").last.fill(stages)
+        page.locator("input[name=hold]").last.fill("60s")
         page.get_by_role("button", name="Start").last.click()
         stop = page.get_by_role("button", name="Stop")
         stop.wait_for(timeout=LIMIT_MS)

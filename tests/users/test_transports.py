@@ -11,7 +11,7 @@ from metrics.outcome import Outcome, TokenSource
 from tests.support.asking import asker
 from tests.support.processes import free_port
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.alone]
 
 EARLY_S = 0.005
 LATE_S = 0.09

@@ -53,6 +53,15 @@ def test_C08_stream_options_go_with_streams_only(stream, wanted, sent):
     assert stream == body["stream"]
 
 
+def test_C08_extra_stream_options_stay_out_of_plain_requests():
+    """One --extra-body serves the streams of a mixed run without failing its plain requests."""
+    extra = {"stream_options": {"include_usage": True}, "top_p": 0.9}
+
+    assert "stream_options" in json.loads(_encode(stream=True, extra_body=extra))
+    assert "stream_options" not in json.loads(_encode(stream=False, extra_body=extra))
+    assert "stream_options" in extra
+
+
 @pytest.mark.parametrize(
     ("field", "names"),
     [

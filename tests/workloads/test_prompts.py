@@ -50,6 +50,13 @@ def test_X01_unique_texts_differ_from_their_first_characters():
     assert len({text.split()[0] for text in _texts(prompts, "user")}) == 100
 
 
+def test_X01_unique_texts_differ_beyond_the_marker():
+    """The words themselves are drawn apart: users differ by more than a number in front."""
+    texts = _texts(_deal(workers=4, requests=25, users=5), "user")
+
+    assert len({text.partition(" ")[2] for text in texts}) == 100
+
+
 def test_X01_worker_and_user_numbers_are_not_run_together():
     """User 11 of worker 1 and user 1 of worker 11 are two users."""
     plan = _plan()
