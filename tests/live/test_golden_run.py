@@ -55,7 +55,8 @@ def test_counts_and_times_are_the_servers(tmp_path, workers):
         for record in records.itertuples()
         if record.user_class == "StreamingChatUser"
     ]
-    assert min(late_s) > 0, "nothing is seen before it was sent"
+    # The server notes a chunk after writing it, on a busy machine some milliseconds after it.
+    assert min(late_s) > -0.02, "nothing is seen before it was sent"
     assert pandas.Series(late_s).median() < 0.02
     assert {"StreamingChatUser", "BlockingChatUser", "SdkChatUser"} == set(records.user_class)
     if workers:

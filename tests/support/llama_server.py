@@ -66,7 +66,7 @@ def serve(options):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     port = options.port or free_port()
-    server = xllamacpp.Server(parameters(options, port))  # serves for as long as it is held
+    _server = xllamacpp.Server(parameters(options, port))  # serves for as long as it is held
     url = f"http://127.0.0.1:{port}"
     with urllib.request.urlopen(f"{url}/health", timeout=20) as answer:
         assert answer.status == 200
