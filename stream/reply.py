@@ -91,6 +91,11 @@ class ReplyReader:
         return bool(self._output_at_s)
 
     @property
+    def outputs(self) -> int:
+        """How many chunks with output have been seen."""
+        return len(self._output_at_s)
+
+    @property
     def last_output_s(self) -> float | None:
         """When the newest chunk with output arrived; None before the first."""
         return self._output_at_s[-1] if self._output_at_s else None

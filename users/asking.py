@@ -139,6 +139,8 @@ def _transport_fields(facts: WireFacts, request_id: str, context: RunContext) ->
         "sent_bytes": facts.sent_bytes,
         "received_bytes": facts.received_bytes,
         "stamp_source": facts.stamp_source,
+        "client_delay_s": facts.client_delay_s,
+        "merged_reads": facts.merged_reads,
         "served_by": context.masker.sample(served_by) if served_by else None,
         "request_id": request_id,
         "limit_requests": _whole(headers, "x-ratelimit-limit-requests"),

@@ -24,7 +24,7 @@ from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
 from users.connections import open_pool
 from users.deadlines import Deadlines, LimitReached
-from users.wire import ChatRequest, WireFacts, WireFailure
+from users.wire import ChatRequest, WireFacts, WireFailure, request_head
 from workloads.endpoint import ChatEndpoint
 
 READ_BYTES = 64 * 1024
@@ -50,20 +50,8 @@ class FastHttpTransport:
         self._limits = limits
         self._deadlines = Deadlines(limits)
         self._pool = open_pool(endpoint, limits, tls)
-        own = {
-            "Host": endpoint.authority,
-            "User-Agent": "swarmgauge",
-            "Accept": "text/event-stream, application/json",
-            # A compressing proxy holds small events back until its buffer is full.
-            "Accept-Encoding": "identity",
-            "Content-Type": "application/json",
-        }
-        given = {name.lower() for name in headers}
-        fields = {name: value for name, value in own.items() if name.lower() not in given}
-        fields.update(headers)
-        lines = [f"POST {endpoint.target()} HTTP/1.1", *(f"{n}: {v}" for n, v in fields.items())]
-        self._head = "\r\n".join(lines).encode("latin-1") + b"\r\n"
-        self._sends_request_id = "x-request-id" not in given
+        self._head = request_head(endpoint, headers)
+        self._sends_request_id = "x-request-id" not in {name.lower() for name in headers}
 
     def close(self) -> None:
         """Drop kept connections."""

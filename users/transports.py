@@ -1,10 +1,13 @@
 """Opens the transports that a run's kinds of user speak through: one each per process."""
 
+from collections.abc import Callable
+
 from settings import Settings
 from users.connections import tls_context
 from users.fast_http import FastHttpTransport
 from users.sdk import SdkTransport
 from users.secrets import Secrets
+from users.stamped_http import StampedTransport
 from users.wire import ChatTransport
 from workloads.traffic import TrafficKind
 
@@ -18,8 +21,12 @@ def open_transports(settings: Settings, secrets: Secrets) -> dict[TrafficKind, C
     tls = tls_context(settings.ca_file, settings.insecure) if settings.endpoint.tls else None
     headers = secrets.request_headers()
     arguments = (settings.endpoint, headers, settings.limits, tls)
-    fast_http = FastHttpTransport(*arguments)
     kinds = {share.kind for share in settings.traffic}
-    return {
-        kind: SdkTransport(*arguments) if kind is TrafficKind.SDK else fast_http for kind in kinds
-    }
+    return {kind: _TRANSPORTS[kind](*arguments) for kind in kinds}
+
+
+_TRANSPORTS: dict[TrafficKind, Callable[..., ChatTransport]] = {
+    TrafficKind.STREAM: StampedTransport,
+    TrafficKind.BLOCK: FastHttpTransport,
+    TrafficKind.SDK: SdkTransport,
+}

@@ -1,0 +1,111 @@
+"""One HTTP/1.1 response, read in pieces of any size by llhttp, through httptools."""
+
+import zlib
+from collections.abc import Callable
+
+from httptools import HttpParserError, HttpResponseParser
+
+MAX_HEADER_BYTES = 64 * 1024
+_GZIP_OR_ZLIB = 47
+"""zlib's window bits for "find out whether it is gzip or zlib"."""
+
+
+class ProtocolError(Exception):
+    """The bytes are not an HTTP/1.1 response that can be read; the text says why."""
+
+
+class HttpResponse:
+    """Parses a response; body pieces go to ``on_body`` as they come, decompressed.
+
+    Interim answers (1xx) are skipped. ``complete`` is True once the message has ended by its own
+    framing; a body without a length ends with the connection, see :meth:`end_of_input`.
+    """
+
+    def __init__(
+        self, on_head: Callable[[int, dict[str, str]], None], on_body: Callable[[bytes], None]
+    ) -> None:
+        self._on_head = on_head
+        self._on_body = on_body
+        self._parser = HttpResponseParser(self)
+        self._header_bytes = 0
+        self._decompress: Callable[[bytes], bytes] | None = None
+        self._interim = False
+        self._keep_alive = False
+        self.status: int | None = None
+        self.headers: dict[str, str] = {}
+        self.complete = False
+        self.begun = False
+
+    def feed(self, data: bytes) -> None:
+        """Read bytes of the connection.
+
+        Raises:
+            ProtocolError: they are no response, the head is too large, or the body's coding is
+                broken or unknown.
+        """
+        self.begun = True
+        if self.status is None:
+            self._header_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as error:
+            cause = error.__context__
+            raise cause if isinstance(cause, ProtocolError) else ProtocolError(str(error)) from None
+        if self.status is None and self._header_bytes > MAX_HEADER_BYTES:
+            raise ProtocolError(f"a response head of over {MAX_HEADER_BYTES} bytes")
+
+    def end_of_input(self) -> bool:
+        """The connection has ended; whether that ends the message as it should."""
+        if self.status is not None and not self.complete and not self._has_length:
+            self.complete = True
+        return self.complete
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection may carry another request."""
+        return self.complete and self._has_length and self._keep_alive
+
+    @property
+    def _has_length(self) -> bool:
+        coded = "chunked" in self.headers.get("transfer-encoding", "").lower()
+        return coded or "content-length" in self.headers or self.status in (204, 304)
+
+    # --- httptools calls these -----------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header field."""
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        """The head of an interim or of the final response has been read."""
+        status = self._parser.get_status_code()
+        self._interim = status < 200
+        if self._interim:
+            self.headers = {}
+            return
+        self.status = status
+        coding = self.headers.get("content-encoding", "identity").lower()
+        if coding in ("gzip", "x-gzip", "deflate"):
+            self._decompress = zlib.decompressobj(_GZIP_OR_ZLIB).decompress
+        elif coding not in ("identity", ""):
+            raise ProtocolError(f"the body is coded as {coding!r}, which was not asked for")
+        self._on_head(status, self.headers)
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        if self._decompress is not None:
+            try:
+                data = self._decompress(data)
+            except zlib.error as error:
+                raise ProtocolError(f"the body's compression is broken: {error}") from None
+        if data:
+            self._on_body(data)
+
+    def on_message_complete(self) -> None:
+        """The message has ended by its own framing."""
+        if not self._interim:
+            self.complete = True
+            # Only here: the parser forgets the message's framing when this returns.
+            self._keep_alive = bool(self._parser.should_keep_alive())
