@@ -18,9 +18,10 @@ LEVELS = {
     "reports": 2,
     "hooks": 3,
     "locustfile": 4,
+    "bench": 5,
 }
 SAME_LEVEL_ALLOWED = {("settings", "options")}
-ALONE = ("simulator", "bench")
+ALONE = ("simulator",)
 PURE = ("metrics", "stream", "workloads", "settings", "options")
 PURE_FILES = ("shapes/plan.py", "shapes/ladder.py")
 IMPURE_MODULES = {
