@@ -10,10 +10,11 @@ from metrics.slo import RATES, SloLimit, judge, parse_slo, request_is_good
 from metrics.stage import Phase
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts, TallyBook
+from reports.client import client_rows
 from reports.counting import counts_of, failures_of, latency_of, modes_of, succeeded
 from reports.headline import headline
 from reports.load import SavedRun
-from reports.model import ClientRow, RunReport, StageRow, Throughput
+from reports.model import RunReport, StageRow, Throughput
 from reports.stages import knee_levels, stage_rows, with_queue
 from reports.verdicts import verdicts_of
 
@@ -28,7 +29,8 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     """
     limits = parse_slo(str(run.meta.get("slo") or "") if slo is None else slo)
     rows = stage_rows(run)
-    knee = find_knee(knee_levels(run, rows))
+    client = client_rows(run.book, rows)
+    knee = find_knee(knee_levels(run, rows, client))
     rows = with_queue(rows, knee)
     held = run.records[run.records["counted"]]
     totals, held_counts = counts_of(run.records), counts_of(held)
@@ -42,7 +44,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         meta=run.meta,
         folder_name=run.folder.name,
         headline=headline(run.meta, rows, knee, totals, slo_verdicts),
-        verdicts=verdicts_of(run, rows, totals, slo_verdicts),
+        verdicts=verdicts_of(run, rows, client, totals, slo_verdicts),
         notices=(*map(str, run.meta.get("notices") or ()), *run.notes, *_remarks(totals, rows)),
         totals=totals,
         held=held_counts,
@@ -52,7 +54,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         latency=latency,
         modes=modes_of(held),
         failures=failures_of(run.records),
-        client=_client_rows(run.book, rows),
+        client=client,
         knee=knee,
         slo=slo_verdicts,
         good_ratio=good_ratio,
@@ -151,28 +153,6 @@ def _left_out(records: pd.DataFrame) -> dict[str, int]:
     out = records[~records["counted"]]
     phases = out["phase"].fillna("before the first stage").value_counts()
     return {str(name): int(count) for name, count in phases.items() if name != Phase.HOLD.value}
-
-
-def _client_rows(book: TallyBook | None, rows: Sequence[StageRow]) -> tuple[ClientRow, ...]:
-    if book is None:
-        return ()
-    found = []
-    for row in rows:
-        health = book.by_stage[row.stage].health if row.stage in book.by_stage else None
-        if health is None or not health["loop_lag_s"].n:
-            continue
-        lag, cpu = health["loop_lag_s"], health["cpu_ratio"]
-        found.append(
-            ClientRow(
-                stage=row.stage,
-                loop_lag_p50_s=lag.percentile(0.5),
-                loop_lag_p99_s=lag.percentile(0.99),
-                cpu_mean_ratio=cpu.mean,
-                cpu_max_ratio=cpu.maximum,
-                n=lag.n,
-            )
-        )
-    return tuple(found)
 
 
 def _throughput(records: pd.DataFrame) -> Throughput:

@@ -92,9 +92,14 @@ class ClientRow:
     stage: int
     loop_lag_p50_s: float | None
     loop_lag_p99_s: float | None
+    client_delay_p50_s: float | None
+    """How late first tokens were read against the kernel's stamp; None without stamps."""
+    client_delay_p99_s: float | None
     cpu_mean_ratio: float | None
     cpu_max_ratio: float | None
     n: int
+    limited: str | None
+    """Why the stage's figures speak of the client and not of the endpoint; None when not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from metrics.stage import Phase
 from metrics.statistics import mean
 from reports.counting import counts_of, latency_of, succeeded
 from reports.load import SavedRun
-from reports.model import StageRow
+from reports.model import ClientRow, StageRow
 from reports.windows import Window, WindowRates, held_windows, window_rates
 
 LITTLE_GAP = 0.05
@@ -100,8 +100,11 @@ def _little(rates: WindowRates, held: pd.DataFrame) -> float | None:
     return (rates.in_flight - rates.sent_rps * time_s) / rates.in_flight
 
 
-def knee_levels(run: SavedRun, rows: Sequence[StageRow]) -> list[Level]:
+def knee_levels(
+    run: SavedRun, rows: Sequence[StageRow], client: Sequence[ClientRow]
+) -> list[Level]:
     """What the knee is read from: the held requests of every level."""
+    limited = {row.stage: row.limited for row in client if row.limited}
     levels = []
     for row in rows:
         held = run.records[(run.records["stage"] == row.stage) & run.records["counted"]]
@@ -117,10 +120,16 @@ def knee_levels(run: SavedRun, rows: Sequence[StageRow]) -> list[Level]:
                 requests=row.offered - row.cancelled,
                 rate_limited=row.rate_limited_attempts,
                 failed=row.failed,
-                void=None if row.reached else f"{row.target_users} users were not reached",
+                void=_void(row, limited.get(row.stage)),
             )
         )
     return levels
+
+
+def _void(row: StageRow, limited: str | None) -> str | None:
+    if not row.reached:
+        return f"{row.target_users} users were not reached"
+    return f"client-limited: {limited}" if limited else None
 
 
 def with_queue(rows: Sequence[StageRow], knee: KneeEstimate) -> tuple[StageRow, ...]:

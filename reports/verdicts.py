@@ -5,19 +5,26 @@ from collections.abc import Iterator, Sequence
 from metrics.slo import SloVerdict
 from metrics.tally import Counts
 from reports.load import SavedRun
-from reports.model import ExitCode, StageRow, Verdict
+from reports.model import ClientRow, ExitCode, StageRow, Verdict
 from reports.wording import count, share
-
-MIN_REQUESTS = 1
 
 
 def verdicts_of(
-    run: SavedRun, rows: Sequence[StageRow], totals: Counts, slo: Sequence[SloVerdict]
+    run: SavedRun,
+    rows: Sequence[StageRow],
+    client: Sequence[ClientRow],
+    totals: Counts,
+    slo: Sequence[SloVerdict],
 ) -> tuple[Verdict, ...]:
     """All of them, the gravest kinds first."""
     return (
         *_errors(run, totals),
         *_invalid(run, rows, totals),
+        *(
+            Verdict(ExitCode.INVALID, f"stage {row.stage + 1} is client-limited: {row.limited}")
+            for row in client
+            if row.limited
+        ),
         *(_missed(verdict) for verdict in slo if not verdict.met),
     )
 
