@@ -77,7 +77,10 @@ def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
             axes.axvspan(knee.low, knee.high, color=KNEE, alpha=0.2, lw=0)
             axes.axvline(knee.users, color=KNEE, label=f"knee {knee.users:.0f}")
         axes.grid(alpha=0.3)
-        axes.legend(loc="best", frameon=False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="best", frameon=False)
+        else:
+            _nothing(axes)
 
 
 def _line(

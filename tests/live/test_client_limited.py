@@ -7,7 +7,7 @@ from tests.support.runs import run_headless
 
 pytestmark = [pytest.mark.live, pytest.mark.alone]
 
-BURNER = f'''
+BURNER = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT)!r})
 import gevent
@@ -23,7 +23,7 @@ def _burn(**_):
             while time.perf_counter() < until:
                 pass
     gevent.spawn(burn)
-'''
+"""
 
 
 def ladder(tmp_path, *options):
