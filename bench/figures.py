@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Self
 
 
@@ -25,7 +26,7 @@ class Spread:
         known = [value for value in values if value is not None]
         if not known:
             return None
-        return cls(min(known), percentile(known, 0.5) or 0.0, max(known))
+        return cls(min(known), median(known), max(known))
 
     def text(self, digits: int) -> str:
         """As tables show it; a single repeat has no spread to show."""
