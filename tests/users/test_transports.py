@@ -4,6 +4,8 @@ Times are compared with the script's: never earlier, and late by less than ``LAT
 room for a busy machine but not for a mistaken chunk.
 """
 
+import time
+
 import gevent
 import pytest
 
@@ -101,13 +103,16 @@ def test_P08_without_usage_tokens_are_unknown(ask_case):
 def test_F12_a_socket_left_open_after_done_ends_the_request(case_server):
     """[DONE] at 150 ms and 20 s of silence: done, ok, and the next request goes out."""
     with asker(case_server.host("F12")) as user:
+        began_s = time.monotonic()
         first, second = user.ask().record, user.ask().record
+        took_s = time.monotonic() - began_s
 
     assert Outcome.OK is first.outcome
     assert about(0.15) == first.end_s
     assert first.user_latency_s < 0.4
     assert Outcome.OK is second.outcome
     assert len(case_server.asked("F12")) == 2
+    assert took_s < 2, "the user waited for the server to close"
 
 
 def test_F14_a_plain_answer_to_a_streamed_request(ask_case):
