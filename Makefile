@@ -6,13 +6,15 @@ PORT ?= 8089
 SIM_PORT ?= 8000
 PROFILE ?= small
 
-.PHONY: help venv dev ramp test lint simulator ui clean browser
+.PHONY: help venv dev ramp test lint simulator ui bench calibrate clean browser
 
 help:
 	@echo "make ramp       a first ramp against the embedded endpoint, with its report"
 	@echo "make ui         the same endpoint and Locust's web page on http://127.0.0.1:$(PORT)"
 	@echo "make simulator  the embedded endpoint alone on port $(SIM_PORT) (PROFILE=$(PROFILE))"
 	@echo "make test       all tests        make lint   ruff and mypy"
+	@echo "make bench      the client against others, into docs/performance.md (4 minutes, needs gcc)"
+	@echo "make calibrate  what this machine can do as a client"
 	@echo "make venv       only the set-up  make clean  remove what was made (not runs/)"
 
 $(BIN)/python:
@@ -43,6 +45,12 @@ ui: venv
 
 simulator: venv
 	@$(BIN)/python -m simulator --port $(SIM_PORT) --profile $(PROFILE)
+
+bench: venv
+	@$(BIN)/python -m bench
+
+calibrate: venv
+	@$(BIN)/python -m bench.calibrate
 
 test: dev browser
 	@echo "== 1/3 the pure tests, side by side"
