@@ -1,11 +1,12 @@
 """``python -m bench``: the whole client benchmark, printed and written to docs/performance.md."""
 
 import argparse
+import textwrap
 import time
 
 from bench.clients import all_cases, case_table, run_case
 from bench.figures import Spread
-from bench.harness import SUITE, check_host, cores, paced_server, versions
+from bench.harness import SUITE, Patience, check_host, cores, paced_server, versions
 
 PAGE = SUITE / "docs" / "performance.md"
 BEGIN = "<!-- measured: python -m bench -->"
@@ -21,9 +22,10 @@ def main() -> None:
     check_host()
     began_s = time.perf_counter()
     tables, busy = [], []
+    patience = Patience(5.0 if options.quick else 35.0)
     with paced_server() as url:
         for case in all_cases(options.quick):
-            found = run_case(case, url, lambda line: print(line, flush=True))
+            found = run_case(case, url, patience, lambda line: print(line, flush=True))
             tables.append(case_table(case, found))
             busy += [record["host_busy_cores"] for records in found.values() for record in records]
     measured = "\n\n".join([_conditions(options.quick, busy), *tables])
@@ -36,11 +38,12 @@ def main() -> None:
 def _conditions(quick: bool, busy: list[float]) -> str:
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     spread = Spread.of(busy)
-    return (
+    text = (
         f"{'Quick run, one repeat.' if quick else 'Three repeats.'} {len(cores())} cores, "
         f"{packages}. All work on the host, measured client and server included, kept "
         f"{spread.text(2) if spread else '-'} cores busy."
     )
+    return textwrap.fill(text, 100, break_on_hyphens=False)
 
 
 def write_measured(measured: str) -> None:

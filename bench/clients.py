@@ -17,8 +17,9 @@ from bench.figures import (
     cost_us,
     error_ms,
     per_core,
+    rate,
 )
-from bench.harness import Load, check_host, measure, paced_server
+from bench.harness import Load, Patience, check_host, measure, paced_server
 
 BASELINE = "fast"
 NAMES = {
@@ -74,12 +75,13 @@ def all_cases(quick: bool) -> list[Case]:
     ]
 
 
-def run_case(case: Case, url: str, say: Callable[[str], None]) -> Results:
+def run_case(case: Case, url: str, patience: Patience, say: Callable[[str], None]) -> Results:
     """All repeats of one case, by client."""
     found: Results = {client: [] for client in case.clients}
     for repeat in range(case.repeats):
         for client in case.clients:
             load = replace(case.load, client=client)
+            patience.wait()
             record = measure(load, url + load.query)
             found[client].append(record)
             cost = cost_us(record)
@@ -94,7 +96,8 @@ def run_case(case: Case, url: str, say: Callable[[str], None]) -> Results:
 def case_table(case: Case, found: Results) -> str:
     """One case as Markdown."""
     columns = ["client", "CPU us/event", "times less CPU than FastHttp", "core used"]
-    columns += ["TTFT stamp late p50 / p99 ms (n)"] if case.paced else ["events/s per core"]
+    columns += ["of the server's pace"] if case.paced else ["events/s per core"]
+    columns += ["TTFT stamp late p50 / p99 ms (n)"] if case.paced else []
     columns += ["peak RSS MB"]
     lines = [f"### {case.title}", "", _row(columns), _row(["---"] * len(columns))]
     lines += [_client_row(case, found, client) for client in case.clients]
@@ -110,9 +113,13 @@ def _client_row(case: Case, found: Results, client: str) -> str:
         _text(Spread.of([cost_us(record) for record in records]), 1),
         _text(cheaper_than(found[BASELINE], records), 2),
         _text(Spread.of([core_used(record) for record in records]), 2),
-        _lateness(records) if case.paced else _text(Spread.of([*map(per_core, records)]), 0),
-        _text(Spread.of([record["peak_rss_mb"] for record in records]), 0),
     ]
+    if case.paced:
+        cells.append(_text(Spread.of([100 * rate(r) / case.load.pace for r in records]), 0) + " %")
+        cells.append(_lateness(records))
+    else:
+        cells.append(_text(Spread.of([per_core(record) for record in records]), 0))
+    cells.append(_text(Spread.of([record["peak_rss_mb"] for record in records]), 0))
     return _row(cells)
 
 
@@ -120,7 +127,9 @@ def _lateness(records: Sequence[dict]) -> str:
     middle, tail = error_ms(records, 0.5), error_ms(records, 0.99)
     if middle is None or tail is None:
         return "-"
-    return f"{middle:.3f} / {tail:.3f} ({answers_timed(records)})"
+    merged = sum(record["merged_firsts"] for record in records)
+    note = f", {merged} merged" if merged else ""
+    return f"{middle:.3f} / {tail:.3f} ({answers_timed(records)}{note})"
 
 
 def _text(spread: Spread | None, digits: int) -> str:
@@ -151,7 +160,7 @@ def main() -> None:
     )
     check_host()
     with paced_server() as url:
-        found = run_case(case, url, lambda line: print(line, flush=True))
+        found = run_case(case, url, Patience(10.0), lambda line: print(line, flush=True))
     print("\n" + case_table(case, found))
 
 

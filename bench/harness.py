@@ -24,6 +24,8 @@ SOURCE = Path(__file__).resolve().with_name("paced_server.c")
 PACKAGES = ("gevent", "geventhttpclient", "msgspec", "locust", "requests", "openai", "sseclient-py")
 WITHOUT_GEVENT = frozenset({"epoll_floor"})
 SLOWEST_RUN_S = 60.0
+QUIET_CORES = 0.4
+QUIET_SAMPLE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ class Load:
         if self.mode == "backlog":
             return 0.4
         return (self.ttft_ms + self.itl_ms * self.events) / 1e3
+
+    @property
+    def pace(self) -> float:
+        """Content events a second that all streams get from a server that is never kept waiting."""
+        gaps_ms = self.itl_ms * (self.events - 1)
+        return 1e3 * self.streams * self.events / (self.ttft_ms + gaps_ms)
 
     @property
     def query(self) -> str:
@@ -115,6 +123,22 @@ def _server(command: list[str], ready: str) -> Iterator[str]:
 
 def _pinned(core: int) -> list[str]:
     return ["taskset", "-c", str(core)] if len(cores()) > 1 and shutil.which("taskset") else []
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long may still be waited, in all, for other work on the host to pause."""
+
+    left_s: float
+
+    def wait(self) -> None:
+        """Until the host is quiet, or the patience is over."""
+        while self.left_s > 0:
+            busy_before_s = _busy_s()
+            time.sleep(QUIET_SAMPLE_S)
+            self.left_s -= QUIET_SAMPLE_S
+            if (_busy_s() - busy_before_s) / QUIET_SAMPLE_S < QUIET_CORES:
+                return
 
 
 def measure(load: Load, url: str) -> dict[str, Any]:

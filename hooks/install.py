@@ -27,8 +27,7 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
         add_arguments(parser)
 
     def on_init(environment: Environment, runner: Runner, **_: Any) -> None:
-        # Our own lines tell the stages; Locust's four for each would bury them.
-        logging.getLogger("locust.runners").setLevel(logging.WARNING)
+        logging.getLogger("locust.runners").addFilter(_tells_no_step)
         if isinstance(runner, WorkerRunner):
             RunWorker(environment, runner)
             return
@@ -40,3 +39,17 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
 
     events.init_command_line_parser.add_listener(on_parser)
     events.init.add_listener(on_init)
+
+
+def _tells_no_step(line: logging.LogRecord) -> bool:
+    """Drops Locust's lines about each step of users: our own tell the stages."""
+    return not line.getMessage().startswith(_STEPS)
+
+
+_STEPS = (
+    "All users spawned",
+    "Ramping to",
+    "Sending spawn jobs",
+    "Shape test updating",
+    "Spawning is complete",
+)

@@ -55,10 +55,13 @@ class RunMaster:
         self._finals: set[str] = set()
         self._final_came = Event()
         self._printed = ""
+        self._quitting = False
+        self._reporting: gevent.Greenlet | None = None
         runner.register_message(messages.FINAL, self._on_final)
         events = environment.events
         events.worker_report.add_listener(self._on_worker_report)
         events.worker_connect.add_listener(self._on_worker_connect)
+        events.test_stopping.add_listener(self._on_test_stopping)
         events.test_stop.add_listener(self._on_test_stop)
         events.quitting.add_listener(self._on_quitting)
         events.quit.add_listener(self._on_quit)
@@ -226,14 +229,21 @@ class RunMaster:
 
     # --- the end -------------------------------------------------------------------------------
 
+    def _on_test_stopping(self, environment: Environment, **_: Any) -> None:
+        # Workers that have stopped report as ready again: the run is no longer one to join.
+        self._plan = None
+
     def _on_test_stop(self, environment: Environment, **_: Any) -> None:
         self._finish()
 
     def _on_quitting(self, environment: Environment, **_: Any) -> None:
         if self._state is not None:
             # A signal: let the users finish within the stop timeout, then write what there is.
+            self._quitting = True
             self._runner.stop()
         self._finish()
+        if self._reporting is not None:
+            self._reporting.join()
 
     def _on_quit(self, exit_code: int, **_: Any) -> None:
         if self._printed:
@@ -249,11 +259,12 @@ class RunMaster:
             self._saver.kill(block=False)
         headless = bool(getattr(self._environment.parsed_options, "headless", False))
         state.end(self._finals, stopped_by_hand=not headless)
-        if headless:
+        if headless or self._quitting:
             log.info("writing the report")
             self._use(make_report(state.folder.path))
         else:
-            gevent.spawn(self._report_later, state.folder.path)
+            # The page goes on meanwhile.
+            self._reporting = gevent.spawn(self._report_later, state.folder.path)
 
     def _gather_finals(self) -> None:
         """Have every live worker stop and send its last report; single processes just did."""

@@ -44,6 +44,8 @@ class RunWorker:
         self._distributed = isinstance(runner, WorkerRunner)
         self._recorder: Recorder | None = None
         self._context: RunContext | None = None
+        self._joined: str | None = None
+        """The run that was joined last: it is not joined again after its end."""
         self._watchers: list[gevent.Greenlet] = []
         register = runner.register_message
         register(messages.PREFLIGHT, self._on_preflight, concurrent=True)
@@ -90,9 +92,10 @@ class RunWorker:
 
     def _on_begin(self, environment: Environment, msg: Any, **_: Any) -> None:
         data = msg.data
-        if self._context is not None and self._context.run_id == data["run_id"]:
+        if data["run_id"] == self._joined:
             return
         self._close()
+        self._joined = data["run_id"]
         try:
             settings = Settings.from_options(data["options"], read_text)
             secrets = load_secrets(settings)

@@ -5,13 +5,20 @@ from collections.abc import Sequence
 import pandas as pd
 
 from metrics.knee import find_knee
-from metrics.record import RequestRecord
-from metrics.slo import RATES, SloLimit, judge, parse_slo, request_is_good
+from metrics.outcome import Outcome
+from metrics.slo import RATES, SloLimit, judge, parse_slo
 from metrics.stage import Phase
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts, TallyBook
 from reports.client import client_rows
-from reports.counting import counts_of, failures_of, latency_of, modes_of, succeeded
+from reports.counting import (
+    LATENCY_COLUMNS,
+    counts_of,
+    failures_of,
+    latency_of,
+    modes_of,
+    succeeded,
+)
 from reports.headline import headline
 from reports.load import SavedRun
 from reports.model import RunReport, StageRow, Throughput
@@ -89,39 +96,20 @@ def _gaps(book: TallyBook | None) -> Summary:
 
 
 def _good_ratio(held: pd.DataFrame, limits: Sequence[SloLimit]) -> float | None:
-    if not len(held) or not any(limit.statistic for limit in limits):
+    """As ``metrics.slo.request_is_good`` judges one, for all at once.
+
+    None when no objective speaks of it.
+    """
+    if not len(held) or not any(lim.statistic or lim.metric == "good_ratio" for lim in limits):
         return None
-    ok = succeeded(held)
-    names = [
-        "run_id",
-        "worker",
-        "user",
-        "sequence",
-        "stage",
-        "phase",
-        "user_class",
-        "traffic_class",
-        "prompt_id",
-        "prefix_id",
-        "started_at",
-        "started_s",
-        "end_s",
-        "user_latency_s",
-        "streamed",
-        "stream_asked",
-        "outcome",
-        "ttft_s",
-        "ttfa_s",
-        "last_token_s",
-        "user_ttft_s",
-        "completion_tokens",
-        "buffered",
-    ]
-    good = 0
-    for values in ok[names].to_dict("records"):
-        plain = {k: None if pd.isna(v) else v for k, v in values.items()}
-        good += request_is_good(RequestRecord.from_mapping(plain), tuple(limits))
-    return good / len(held)
+    good = held["outcome"] == Outcome.OK.value
+    for limit in limits:
+        if limit.metric in LATENCY_COLUMNS:
+            values = held[limit.metric]
+            good &= values.isna() | (
+                values <= limit.limit if limit.below else values >= limit.limit
+            )
+    return float(good.mean())
 
 
 def _measured(
@@ -156,11 +144,15 @@ def _left_out(records: pd.DataFrame) -> dict[str, int]:
 
 
 def _throughput(records: pd.DataFrame) -> Throughput:
-    """Over first start to last finish; workers' clocks share the origin of joining the run."""
+    """Over first start to last finish, on the clock of the worker that was at it longest.
+
+    The workers' clocks are never mixed: each counts from when that worker joined the run.
+    """
     ok = succeeded(records)
     if not len(ok):
         return Throughput(seconds=None, output_tokens_per_s=None)
-    seconds = float((ok["started_s"] + ok["end_s"]).max() - ok["started_s"].min())
+    workers = ok.groupby("worker", observed=True)
+    seconds = float((workers["ended_s"].max() - workers["started_s"].min()).max())
     tokens = float(ok["completion_tokens"].sum())
     rate = tokens / seconds if seconds > 0 else None
     return Throughput(seconds=seconds, output_tokens_per_s=rate)

@@ -1,6 +1,7 @@
 """Exact counts and tables of failures from the table of requests."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pandas as pd
 
@@ -9,14 +10,14 @@ from metrics.statistics import Summary, summarise
 from metrics.tally import Counts
 from reports.model import FailureRow, ModeRow
 
-LATENCY_COLUMNS = {
-    "ttft_s": "ttft_s",
-    "ttfa_s": "ttfa_s",
-    "tpot_s": "tpot_s",
-    "e2e_latency_s": "e2e_latency_s",
-    "user_ttft_s": "user_ttft_s",
-    "user_latency_s": "user_latency_s",
-}
+LATENCY_COLUMNS = (
+    "ttft_s",
+    "ttfa_s",
+    "tpot_s",
+    "e2e_latency_s",
+    "user_ttft_s",
+    "user_latency_s",
+)
 _NEVER_SENT = {outcome.value for outcome in Outcome if not outcome.reached_wire}
 _FAILED = {outcome.value for outcome in Outcome if outcome.failed}
 STREAMED_ONLY = frozenset({"ttft_s", "ttfa_s", "tpot_s", "user_ttft_s"})
@@ -57,13 +58,19 @@ def counts_of(records: pd.DataFrame) -> Counts:
 
 
 def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
-    """Summaries of successes; a metric of streams has samples from streams alone."""
+    """Summaries of successes; a metric of streams has samples from streams alone.
+
+    Several levels together get no intervals: their sections would compare the levels.
+    """
     ok = succeeded(records)
     streamed = ok[ok["streamed"]]
-    return {
-        name: summarise((streamed if name in STREAMED_ONLY else ok)[column].dropna().to_numpy())
-        for name, column in LATENCY_COLUMNS.items()
+    found = {
+        name: summarise((streamed if name in STREAMED_ONLY else ok)[name].dropna().to_numpy())
+        for name in LATENCY_COLUMNS
     }
+    if ok["stage"].nunique() > 1:
+        return {name: replace(summary, intervals={}) for name, summary in found.items()}
+    return found
 
 
 def modes_of(records: pd.DataFrame) -> tuple[ModeRow, ...]:
@@ -89,7 +96,7 @@ def failures_of(records: pd.DataFrame) -> tuple[FailureRow, ...]:
                 status=None if pd.isna(status) else int(status),
                 error_code=None if pd.isna(code) else str(code),
                 count=len(part),
-                latency=summarise(part["user_latency_s"].dropna().to_numpy()),
+                latency=summarise(part["elapsed_s"].dropna().to_numpy()),
                 sample=str(samples.iloc[0]) if len(samples) else None,
             )
         )

@@ -7,7 +7,7 @@ from metrics.knee import KneeEstimate
 from metrics.slo import SloVerdict
 from metrics.tally import Counts
 from reports.model import StageRow
-from reports.wording import count, number, share, time_ms
+from reports.wording import count, number, seen, share, time_ms
 
 
 def headline(
@@ -35,7 +35,8 @@ def headline(
             f"at {best.target_users} users."
         )
     for verdict in slo:
-        sentences.append(f"Objective {verdict.limit.text}: {'met' if verdict.met else 'missed'}.")
+        end = "met" if verdict.met else "missed"
+        sentences.append(f"Objective {verdict.limit.text}: {end}, {seen(verdict)}.")
     if meta.get("insecure"):
         sentences.append("TLS certificates were not verified (--insecure).")
     return tuple(sentences)
@@ -53,8 +54,8 @@ def _counts(totals: Counts) -> str:
 
 
 def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
-    """What a person feels at the highest level that is not above the knee."""
-    limit = knee.users if knee.users is not None else float("inf")
+    """What a person feels at the highest level that is known not to be above the knee."""
+    limit = knee.users or knee.at_least or float("inf")
     below = [row for row in rows if row.completed and row.target_users <= limit * 1.05]
     if not below:
         return None

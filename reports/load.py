@@ -32,8 +32,8 @@ class SavedRun:
     """A run as it lies on disk.
 
     ``records`` has a row per request with the fields of :class:`RequestRecord`, in the order they
-    were started, and the columns ``counted``, ``tpot_s`` and ``e2e_latency_s``. ``book`` is None
-    when the run was killed before its tallies were written.
+    were started, and the columns that :func:`complete_columns` adds. ``book`` is None when the run
+    was killed before its tallies were written.
     """
 
     folder: Path
@@ -60,12 +60,17 @@ def load_run(folder: Path) -> SavedRun:
     records, notes = _records(folder)
     if stages is None:
         notes = (*notes, "the run was killed before its stages were written")
+    try:
+        marks = tuple(map(mark_from_wire, stages["marks"])) if stages else ()
+        book = TallyBook.from_wire(stages["tallies"]) if stages else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFileError(f"{folder / STAGES_JSON}: cannot be read ({error})") from None
     return SavedRun(
         folder=folder,
         meta=meta,
         records=records,
-        marks=tuple(map(mark_from_wire, stages["marks"])) if stages else (),
-        book=TallyBook.from_wire(stages["tallies"]) if stages else None,
+        marks=marks,
+        book=book,
         not_reached=frozenset(stages.get("not_reached", ())) if stages else frozenset(),
         notes=notes,
     )
@@ -163,7 +168,12 @@ _FLAGS = ("streamed", "stream_asked", "buffered", "saw_done", "connection_reused
 
 
 def complete_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give columns their types, order the rows by start, and add the derived columns."""
+    """Give columns their types, order the rows by start, and add the derived columns.
+
+    ``counted``, ``tpot_s`` and ``e2e_latency_s`` are the record's own; ``sent_s`` and ``ended_s``
+    are the winning attempt's send and end on the worker's clock, ``elapsed_s`` the time from
+    wanting the answer to the end.
+    """
     frame = frame.reindex(columns=list(FIELD_NAMES)).copy()
     for name in _NUMBERS:
         frame[name] = pd.to_numeric(frame[name]).astype("float64")
@@ -184,4 +194,8 @@ def complete_columns(frame: pd.DataFrame) -> pd.DataFrame:
     frame["e2e_latency_s"] = frame["last_token_s"].where(
         frame["streamed"] & frame["last_token_s"].notna(), frame["end_s"]
     )
+    waited_s = frame["user_latency_s"] - frame["e2e_latency_s"]
+    frame["sent_s"] = frame["started_s"] + waited_s
+    frame["ended_s"] = frame["sent_s"] + frame["end_s"]
+    frame["elapsed_s"] = waited_s + frame["end_s"]
     return frame

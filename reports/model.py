@@ -63,6 +63,11 @@ class StageRow:
     carried_users: float | None
     flags: tuple[str, ...]
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The flags but for small samples, which have their star beside the figure."""
+        return tuple(flag for flag in self.flags if not flag.startswith("TTFT"))
+
 
 @dataclass(frozen=True, slots=True)
 class FailureRow:

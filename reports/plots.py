@@ -13,13 +13,16 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from metrics.outcome import Outcome
 from metrics.stage import Phase
 from reports.counting import succeeded
 from reports.load import SavedRun
 from reports.model import RunReport, StageRow
+from reports.wording import count
 
 # Okabe and Ito's palette: told apart with every common colour blindness.
 THROUGHPUT, TTFT_P50, TTFT_P95 = "#0072B2", "#E69F00", "#D55E00"
@@ -28,24 +31,25 @@ OK, LIMITED, FAILED = "#009E73", "#E69F00", "#D55E00"
 MAX_POINTS = 3000
 SIZE_INCHES = (8.0, 4.6)
 BINS = 60
+HEADROOM = 1.08
 
 
-def draw_all(report: RunReport, run: SavedRun, folder: Path) -> dict[str, str]:
-    """Draw every plot as ``<name>.png`` into the folder; the same as inline SVG by name."""
-    drawings = {}
-    for name, draw in PLOTS.items():
-        figure = Figure(figsize=SIZE_INCHES, layout="constrained")
-        draw(figure, report, run)
-        figure.savefig(folder / f"{name}.png", dpi=110)
-        drawings[name] = _svg(figure, name)
-    return drawings
+def draw(name: str, report: RunReport, run: SavedRun, folder: Path) -> str:
+    """Draw a plot as ``<name>.png`` into the folder; the same as inline SVG."""
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    PLOTS[name](figure, report, run)
+    figure.savefig(folder / f"{name}.png", dpi=110)
+    figure.set_layout_engine("none")  # the drawing has found its layout
+    return _svg(figure, name)
 
 
 def _svg(figure: Figure, name: str) -> str:
     """Inline SVG whose ids are its own, so that several can share a page."""
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            out, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -68,17 +72,19 @@ def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
     _line(upper, rows, lambda row: row.output_tokens_per_s, THROUGHPUT, "output tokens/s")
     _line(lower, rows, lambda row: row.ttft.p50, TTFT_P50, "TTFT p50")
     _line(lower, rows, lambda row: row.ttft.p95, TTFT_P95, "TTFT p95")
-    upper.set_ylim(bottom=0)
+    _from_zero(upper)
     if any(row.ttft.p50 for row in rows):
-        lower.set_yscale("log")
+        _log(lower.yaxis)
     knee = report.knee
     for axes in (upper, lower):
         if knee.users is not None and knee.low is not None and knee.high is not None:
             axes.axvspan(knee.low, knee.high, color=KNEE, alpha=0.2, lw=0)
-            axes.axvline(knee.users, color=KNEE, label=f"knee {knee.users:.0f}")
+            label = f"knee {knee.users:.0f} ({knee.low:.0f} to {knee.high:.0f})"
+            axes.axvline(knee.users, color=KNEE, label=label)
+        axes.set_xlim(left=0)
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="best", frameon=False)
+            _legend(axes)
         else:
             _nothing(axes)
 
@@ -106,7 +112,8 @@ def _over_time(figure: Figure, report: RunReport, run: SavedRun) -> None:
         _nothing(upper)
     else:
         if len(ok) < report.totals.ok:
-            upper.set_title(f"{len(ok):,} of {report.totals.ok:,} requests drawn", fontsize=8)
+            note = f"{len(ok):,} of {report.totals.ok:,} requests drawn"
+            upper.set_title(note, loc="right", fontsize=8)
         upper.scatter(
             ok["started_s"], ok["user_latency_s"], s=6, color=LATENCY, lw=0, label="whole answer"
         )
@@ -119,8 +126,8 @@ def _over_time(figure: Figure, report: RunReport, run: SavedRun) -> None:
             lw=0,
             label="first token",
         )
-        upper.set_yscale("log")
-        upper.legend(loc="best", frameon=False, markerscale=2)
+        _log(upper.yaxis)
+        _legend(upper, markerscale=2)
     _stage_bands(upper, run)
     _in_flight(lower, run.records)
     for axes in (upper, lower):
@@ -131,15 +138,13 @@ def _in_flight(axes: Axes, records: pd.DataFrame) -> None:
     if not len(records):
         _nothing(axes)
         return
-    began_s = records["started_s"].to_numpy()
-    ended_s = began_s + records["end_s"].to_numpy()
-    times_s = np.concatenate([began_s, ended_s])
-    steps = np.concatenate([np.ones(len(began_s)), -np.ones(len(ended_s))])
+    times_s = np.concatenate([records["sent_s"].to_numpy(), records["ended_s"].to_numpy()])
+    steps = np.repeat([1, -1], len(records))
     order = np.argsort(times_s, kind="stable")
     every = max(1, len(order) // MAX_POINTS)
     level = np.cumsum(steps[order])
     axes.step(times_s[order][::every], level[::every], where="post", color=IN_FLIGHT)
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
 
 
 def _stage_bands(axes: Axes, run: SavedRun) -> None:
@@ -156,7 +161,7 @@ def _stage_bands(axes: Axes, run: SavedRun) -> None:
                 ha="center",
                 va="top",
                 fontsize=8,
-                color="0.4",
+                color="0.5",
             )
 
 
@@ -169,7 +174,7 @@ def _outcomes(figure: Figure, report: RunReport, run: SavedRun) -> None:
     if not len(records):
         _nothing(axes)
         return
-    ended_s = (records["started_s"] + records["end_s"]).to_numpy()
+    ended_s = records["ended_s"].to_numpy()
     edges = np.linspace(0, max(1.0, float(ended_s.max()) + 1e-9), BINS + 1)
     limited = (records["status"] == 429).fillna(False).to_numpy(dtype=bool)
     ok = (records["outcome"] == Outcome.OK.value).to_numpy()
@@ -184,9 +189,11 @@ def _outcomes(figure: Figure, report: RunReport, run: SavedRun) -> None:
     for label, (chosen, colour) in parts.items():
         heights = np.histogram(ended_s[chosen], edges)[0] / width_s
         axes.bar(edges[:-1], heights, width_s, bottom, align="edge", color=colour, label=label)
-        bottom += heights
+        bottom = bottom + heights
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, float(bottom.max()) * HEADROOM or 1)
     axes.grid(alpha=0.3)
-    axes.legend(loc="best", frameon=False)
+    _legend(axes)
 
 
 def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
@@ -199,7 +206,7 @@ def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
         _nothing(axes)
         return
     held = succeeded(run.records[run.records["counted"]])
-    shades = mpl.colormaps["viridis"](np.linspace(0.05, 0.9, len(rows)))
+    shades = mpl.colormaps["viridis"](np.linspace(0.25, 0.9, len(rows)))
     for row, shade in zip(rows, shades, strict=True):
         values = np.sort(held[held["stage"] == row.stage]["ttft_s"].dropna().to_numpy())
         every = max(1, len(values) // 500)
@@ -210,12 +217,12 @@ def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
             where="post",
             color=shade,
             marker="o" if len(values) == 1 else None,
-            label=f"{row.target_users} users (n {row.ttft.n})",
+            label=f"{count(row.target_users, 'user')} (n {row.ttft.n})",
         )
-    axes.set_xscale("log")
+    _log(axes.xaxis)
     axes.set_ylim(0, 1.02)
     axes.grid(alpha=0.3)
-    axes.legend(loc="best", frameon=False, fontsize=8)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
 
 
 def _thinned(records: pd.DataFrame) -> pd.DataFrame:
@@ -225,6 +232,35 @@ def _thinned(records: pd.DataFrame) -> pd.DataFrame:
 
 def _nothing(axes: Axes) -> None:
     axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", color="0.4")
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _legend(axes: Axes, **options: float) -> None:
+    """In a line above the axes, where it covers nothing."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+        ncols=4,
+        frameon=False,
+        fontsize=8,
+        **options,
+    )
+
+
+def _from_zero(axes: Axes) -> None:
+    top = axes.dataLim.y1
+    axes.set_ylim(0, top * HEADROOM if top > 0 else 1)
+
+
+def _log(axis: Axis) -> None:
+    """A logarithmic axis that is labelled with plain numbers at 1, 2 and 5."""
+    set_scale = axis.axes.set_yscale if axis.axis_name == "y" else axis.axes.set_xscale
+    set_scale("log")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 TITLES = {

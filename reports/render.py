@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -18,7 +19,7 @@ from reports.load import SavedRun, load_run
 from reports.model import RunReport
 from reports.page import page
 from reports.parquet import keep_as_parquet
-from reports.plots import draw_all
+from reports.plots import PLOTS, draw
 from reports.summary import summary_csv, summary_json
 from reports.terminal import print_report
 
@@ -41,12 +42,13 @@ def render_run(folder: Path, out: TextIO, slo: str | None = None, quiet: bool = 
         _attempt("rows", lambda: _keep_rows(folder, run)),
     ]
     drawings: dict[str, str] = {}
-    faults.append(_attempt("plots", lambda: drawings.update(_plots(folder, report, run))))
+    for name in PLOTS:
+        faults.append(_attempt(f"plot {name}", partial(_plot, name, folder, report, run, drawings)))
     faults.append(
         _attempt("page", lambda: _write(folder / REPORT_HTML, page(report, run, drawings)))
     )
     if not quiet:
-        print_report(report, out, folder)
+        faults.append(_attempt("table", lambda: print_report(report, out, folder)))
     return 1 if any(faults) else int(report.exit_code)
 
 
@@ -56,10 +58,12 @@ def _keep_rows(folder: Path, run: SavedRun) -> None:
         keep_as_parquet(folder, run.records)
 
 
-def _plots(folder: Path, report: RunReport, run: SavedRun) -> dict[str, str]:
+def _plot(
+    name: str, folder: Path, report: RunReport, run: SavedRun, drawings: dict[str, str]
+) -> None:
     plots = folder / PLOTS_FOLDER
     plots.mkdir(exist_ok=True)
-    return draw_all(report, run, plots)
+    drawings[name] = draw(name, report, run, plots)
 
 
 def _attempt(what: str, write: Callable[[], None]) -> bool:
@@ -73,6 +77,7 @@ def _attempt(what: str, write: Callable[[], None]) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="")
-    os.replace(partial, path)
+    unfinished = path.with_name(path.name + ".partial")
+    # A name from a server may hold half a surrogate pair, which UTF-8 cannot say.
+    unfinished.write_bytes(text.encode("utf-8", "replace"))
+    os.replace(unfinished, path)

@@ -59,8 +59,8 @@ def summary_values(report: RunReport) -> dict[str, Any]:
 
 def summary_json(report: RunReport) -> str:
     """Strict JSON: a NaN or an infinity is an error here, never in a reader's parser."""
-    text = json.dumps(summary_values(report), ensure_ascii=False, allow_nan=False, indent=1)
-    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+    values = summary_values(report)
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 
 def _summary(summary: Summary) -> dict[str, Any]:

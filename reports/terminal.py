@@ -1,5 +1,6 @@
 """The report on a terminal, or as plain text in a log."""
 
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -37,6 +38,8 @@ _LABELS = {
 
 def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
     """The stage table, the answer, what speaks against it, and where the files are."""
+    if isinstance(out, TextIOWrapper):
+        out.reconfigure(errors="replace")  # the endpoint's words may be beyond the terminal's
     console = Console(file=out, highlight=False)
     if not console.is_terminal:
         console = Console(file=out, highlight=False, width=PLAIN_WIDTH, color_system=None)
@@ -87,7 +90,7 @@ def _cells(row: StageRow) -> tuple[str, ...]:
         str(row.rate_limited_attempts),
         str(row.failed),
         "n/a" if row.queue_share is None else f"{row.queue_share:.0%}",
-        ", ".join(flag for flag in row.flags if not flag.startswith("TTFT")),
+        ", ".join(row.remarks),
     )
 
 

@@ -6,7 +6,7 @@ from metrics.slo import SloVerdict
 from metrics.tally import Counts
 from reports.load import SavedRun
 from reports.model import ClientRow, ExitCode, StageRow, Verdict
-from reports.wording import count, share
+from reports.wording import count, seen, share
 
 
 def verdicts_of(
@@ -77,6 +77,4 @@ def _accounts(run: SavedRun, rows: Sequence[StageRow], totals: Counts) -> Iterat
 
 
 def _missed(verdict: SloVerdict) -> Verdict:
-    limit, value = verdict.limit, verdict.value
-    seen = "nothing was measured" if value is None else f"it was {value:.4g}"
-    return Verdict(ExitCode.SLO_MISSED, f"objective missed: {limit.text} ({seen})")
+    return Verdict(ExitCode.SLO_MISSED, f"objective missed: {verdict.limit.text}, {seen(verdict)}")

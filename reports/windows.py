@@ -64,15 +64,14 @@ def held_windows(marks: Sequence[PhaseMark], records: pd.DataFrame) -> dict[int,
 
 def _last_moment_s(records: pd.DataFrame, worker: str) -> float:
     own = records[records["worker"] == worker]
-    return float((own["started_s"] + own["end_s"]).max()) if len(own) else 0.0
+    return float(own["ended_s"].max()) if len(own) else 0.0
 
 
 def _from_records(records: pd.DataFrame) -> dict[int, list[Window]]:
     found: dict[int, list[Window]] = {}
     held = records[records["counted"]]
     for (stage, worker), rows in held.groupby(["stage", "worker"], observed=True):
-        end_s = float((rows["started_s"] + rows["end_s"]).max())
-        window = Window(str(worker), float(rows["started_s"].min()), end_s)
+        window = Window(str(worker), float(rows["started_s"].min()), float(rows["ended_s"].max()))
         found.setdefault(int(stage), []).append(window)
     return found
 
@@ -82,16 +81,26 @@ def window_rates(windows: Sequence[Window], records: pd.DataFrame) -> WindowRate
     held = [window for window in windows if window.length_s > 0]
     if not held:
         return WindowRates(None, None, None, None, None)
-    parts = [_one_worker(window, records[records["worker"] == window.worker]) for window in held]
+    by_worker: dict[str, list[Window]] = {}
+    for window in held:
+        by_worker.setdefault(window.worker, []).append(window)
+    parts = [_of_worker(own, records[records["worker"] == w]) for w, own in by_worker.items()]
     sums = {name: sum(part[name] for part in parts) for name in parts[0]}
-    window_s = sum(window.length_s for window in held) / len(held)
+    window_s = sum(window.length_s for window in held) / len(by_worker)
     return WindowRates(window_s=window_s, **sums)
 
 
-def _one_worker(window: Window, records: pd.DataFrame) -> Mapping[str, float]:
+def _of_worker(windows: Sequence[Window], records: pd.DataFrame) -> Mapping[str, float]:
+    """One worker's rates; a level that it held twice is one window of both lengths."""
+    sums = [_inside(window, records) for window in windows]
+    length_s = sum(window.length_s for window in windows)
+    return {name: sum(part[name] for part in sums) / length_s for name in sums[0]}
+
+
+def _inside(window: Window, records: pd.DataFrame) -> Mapping[str, float]:
+    """Requests, tokens and seconds in flight inside one window."""
     began_s = records["started_s"].to_numpy()
-    sent_s = began_s + records["user_latency_s"].to_numpy() - _latency_s(records)
-    ended_s = sent_s + records["end_s"].to_numpy()
+    sent_s, ended_s = records["sent_s"].to_numpy(), records["ended_s"].to_numpy()
     ok = (records["outcome"] == Outcome.OK.value).to_numpy()
     inside = (began_s >= window.begin_s) & (began_s < window.end_s)
     done = ok & (ended_s >= window.begin_s) & (ended_s < window.end_s)
@@ -100,18 +109,12 @@ def _one_worker(window: Window, records: pd.DataFrame) -> Mapping[str, float]:
     last_s = sent_s + records["e2e_latency_s"].to_numpy()
     credited = tokens * overlap_ratio(first_s, last_s, window.begin_s, window.end_s)
     in_flight_s = overlap_s(sent_s, ended_s, window.begin_s, window.end_s)
-    length_s = window.length_s
     return {
-        "sent_rps": float(inside.sum()) / length_s,
-        "completed_rps": float(done.sum()) / length_s,
-        "output_tokens_per_s": float(credited[ok].sum()) / length_s,
-        "in_flight": float(in_flight_s.sum()) / length_s,
+        "sent_rps": float(inside.sum()),
+        "completed_rps": float(done.sum()),
+        "output_tokens_per_s": float(credited[ok].sum()),
+        "in_flight": float(in_flight_s.sum()),
     }
-
-
-def _latency_s(records: pd.DataFrame) -> np.ndarray:
-    """The part of the user's latency that came after the send."""
-    return np.asarray(records["e2e_latency_s"].to_numpy(), dtype=float)
 
 
 def overlap_s(first_s: np.ndarray, last_s: np.ndarray, begin_s: float, end_s: float) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Numbers as people read them: short, with their unit, and never rounder than they are."""
 
+from metrics.slo import RATES, RATIOS, SloVerdict
+
 MISSING = "n/a"
 
 
@@ -25,8 +27,18 @@ def share(part: int, whole: int) -> str:
         return "100 %" if part else "0 %"
     percent = 100 * part / whole
     if percent > 99.9:
-        return "> 99.9 %"
+        return "> 99.99 %" if percent > 99.99 else "> 99.9 %"
     return "< 0.1 %" if percent < 0.1 else f"{percent:.1f} %"
+
+
+def seen(verdict: SloVerdict) -> str:
+    """What was measured for an objective, in the unit of its metric."""
+    value, metric = verdict.value, verdict.limit.metric
+    if value is None:
+        return "nothing was measured"
+    if metric in RATIOS.values():
+        return f"it was {100 * value:.6g} %"
+    return f"it was {number(value)} /s" if metric in RATES.values() else f"it was {time_ms(value)}"
 
 
 def count(value: int, noun: str) -> str:

@@ -36,7 +36,7 @@ from simulator.sse import ChunkWriter, Usage, completion_body
 _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 # A write that took longer than this has waited for the reader: its bytes left at its end.
-_BLOCKED_WRITE_S = 0.005
+_BLOCKED_WRITE_S = 0.1
 
 
 class ConnectionCut(Exception):

@@ -3,7 +3,12 @@
 import zlib
 from collections.abc import Callable
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserUpgrade,
+    HttpResponseParser,
+)
 
 MAX_HEADER_BYTES = 64 * 1024
 _GZIP_OR_ZLIB = 47
@@ -27,7 +32,8 @@ class HttpResponse:
         self._on_head = on_head
         self._on_body = on_body
         self._parser = HttpResponseParser(self)
-        self._header_bytes = 0
+        self._read_bytes = 0
+        self._field_bytes = 0
         self._decompress: Callable[[bytes], bytes] | None = None
         self._interim = False
         self._keep_alive = False
@@ -41,18 +47,26 @@ class HttpResponse:
 
         Raises:
             ProtocolError: they are no response, the head is too large, or the body's coding is
-                broken or unknown.
+                broken or unknown. What ``on_head`` or ``on_body`` raise is passed on.
         """
         self.begun = True
         if self.status is None:
-            self._header_bytes += len(data)
+            self._read_bytes += len(data)
         try:
             self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            raise ProtocolError("the server wants to speak another protocol") from None
         except HttpParserError as error:
+            if self.complete:
+                # The answer is whole; what follows it was not asked for, and is not read.
+                self._keep_alive = False
+                return
             cause = error.__context__
-            raise cause if isinstance(cause, ProtocolError) else ProtocolError(str(error)) from None
-        if self.status is None and self._header_bytes > MAX_HEADER_BYTES:
-            raise ProtocolError(f"a response head of over {MAX_HEADER_BYTES} bytes")
+            if isinstance(error, HttpParserCallbackError) and cause is not None:
+                raise cause from None
+            raise ProtocolError(str(error)) from None
+        if self.status is None:
+            self._check_size(self._read_bytes)
 
     def end_of_input(self) -> bool:
         """The connection has ended; whether that ends the message as it should."""
@@ -70,12 +84,26 @@ class HttpResponse:
         coded = "chunked" in self.headers.get("transfer-encoding", "").lower()
         return coded or "content-length" in self.headers or self.status in (204, 304)
 
+    @staticmethod
+    def _check_size(head_bytes: int) -> None:
+        if head_bytes > MAX_HEADER_BYTES:
+            raise ProtocolError(f"a response head of over {MAX_HEADER_BYTES} bytes")
+
     # --- httptools calls these -----------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        """An interim or the final response begins."""
+        if self.complete:
+            raise ProtocolError("a second response to one request")
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header field."""
+        """One header field, or one of the trailer, which is not kept."""
+        self._field_bytes += len(name) + len(value)
+        self._check_size(self._field_bytes)
+        if self.status is not None:
+            return
         key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
+        text = value.decode("latin-1").strip(" \t")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:

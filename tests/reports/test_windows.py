@@ -30,14 +30,14 @@ def answer(started_s, last_s, first_s=0.0, tokens=100, worker="w"):
 
 def test_edges_are_credited_by_time():
     """Answers half in and half out give half their tokens; completions count by their end."""
-    records = frame_of([answer(-5, 10), answer(5, 10), answer(2, 4), answer(20, 1)])
+    records = [answer(-5, 10), answer(-1, 2), answer(5, 10), answer(2, 4), answer(20, 1)]
 
-    rates = window_rates([Window("w", 0.0, 10.0)], records)
+    rates = window_rates([Window("w", 0.0, 10.0)], frame_of(records))
 
-    assert 20.0 == pytest.approx(rates.output_tokens_per_s)
-    assert 0.2 == pytest.approx(rates.completed_rps)
+    assert 25.0 == pytest.approx(rates.output_tokens_per_s)
+    assert 0.3 == pytest.approx(rates.completed_rps)
     assert 0.2 == pytest.approx(rates.sent_rps)
-    assert (5 + 5 + 4) / 10 == pytest.approx(rates.in_flight)
+    assert (5 + 1 + 5 + 4) / 10 == pytest.approx(rates.in_flight)
 
 
 def test_waiting_for_the_first_token_earns_no_tokens():

@@ -55,9 +55,9 @@ def build_run(folder, records, levels=(1,), hold_s=10.0, not_reached=(), stages=
         marks = []
         for worker in sorted({record.worker for record in records} or {"local"}):
             for stage in plan:
-                if stage.id not in not_reached:
-                    at_s = stage.id * hold_s
-                    marks.append(PhaseMark(worker, stage, Phase.HOLD, at_s, stage.target_users))
+                at_s = stage.id * hold_s
+                phase = Phase.RAMP if stage.id in not_reached else Phase.HOLD
+                marks.append(PhaseMark(worker, stage, phase, at_s, stage.target_users))
             marks.append(PhaseMark(worker, drain, Phase.DRAIN, len(plan) * hold_s, 0))
         book = TallyBook()
         for record in records:

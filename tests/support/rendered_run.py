@@ -1,0 +1,37 @@
+"""A built run, rendered: its exit code, and its figures as other programs read them."""
+
+import csv
+import io
+import json
+
+from reports.render import render_run
+from tests.support.records import make_record
+
+
+def strict(path):
+    """JSON as a parser reads it that knows no NaN."""
+
+    def refuse(name):
+        raise ValueError(name)
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def rendered(folder, slo=None):
+    """Exit code, summary and terminal text of a run."""
+    out = io.StringIO()
+    code = render_run(folder, out, slo)
+    return code, strict(folder / "summary.json"), out.getvalue()
+
+
+def csv_rows(folder):
+    """The rows of summary.csv as dicts, after checking that all have the same width."""
+    with (folder / "summary.csv").open(encoding="utf-8", newline="") as lines:
+        table = list(csv.reader(lines))
+    assert {len(table[0])} == {len(row) for row in table}
+    return [dict(zip(table[0], row, strict=True)) for row in table[1:]]
+
+
+def good(n, **changes):
+    """``n`` successes a tenth of a second apart in the window."""
+    return [make_record(**{"started_s": 1 + n * 0.1, **changes}) for n in range(n)]
