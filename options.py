@@ -68,8 +68,10 @@ _CHOICES = {
     "--usage": ("on", "off"),
     "--max-tokens-field": ("max_tokens", "max_completion_tokens", "both", "none"),
 }
-_NOT_IN_FORM = frozenset({"--header", "--ca-file", "--runs-dir"})
+_HIDDEN_FLAGS = frozenset({"--header", "--ca-file", "--runs-dir"})
 """Headers may hold keys, and Locust shows the form's values in its page's source."""
+
+NOT_IN_FORM = frozenset(flag[2:].replace("-", "_") for flag in _HIDDEN_FLAGS)
 
 OPTION_NAMES: tuple[str, ...] = (
     "host",
@@ -100,9 +102,25 @@ def add_arguments(parser: Parser) -> None:
             action = arguments.add_argument(
                 flag, env_var=ENV_PREFIX + flag[2:].replace("-", "_").upper(), **keywords
             )
-            action.include_in_web_ui = flag not in _NOT_IN_FORM
+            action.include_in_web_ui = flag not in _HIDDEN_FLAGS
 
 
 def option_flag(name: str) -> str:
     """The command-line spelling of an option's name, for messages."""
     return {"num_users": "--users"}.get(name, "--" + name.replace("_", "-"))
+
+
+def option_table() -> str:
+    """All our options with their defaults, as text for a terminal."""
+    lines = []
+    for title, group in _GROUPS:
+        lines += ["", title]
+        for flag, default, text in group:
+            shown = "" if default in ("", False, []) else f" (default {default})"
+            lines.append(f"  {flag:24}{text}{shown}")
+    return "\n".join(lines).strip()
+
+
+if __name__ == "__main__":
+    # Locust prints its help before it knows of a locustfile's options.
+    print(option_table())

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from metrics.slo import SloLimit, parse_slo
 from options import OPTION_NAMES, option_flag
+from values import parse_duration_s, parse_hold_s, parse_limit_s, parse_stages
 from workloads.chat_body import MaxTokensField, validate_extra_body
 from workloads.endpoint import ChatEndpoint, parse_endpoint
 from workloads.lengths import Distribution, parse_distribution
@@ -22,7 +23,6 @@ SHAPES = ("constant", "ladder")
 
 T = TypeVar("T")
 
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
@@ -108,7 +108,7 @@ class Settings:
             spawn_rate=take.number("spawn_rate", above=0.0, default=1.0),
             run_time_s=take.optional_number("run_time"),
             stages=take.parsed("stages", parse_stages),
-            hold_s=take.parsed("hold", parse_duration_s),
+            hold_s=take.parsed("hold", parse_hold_s),
             settle_s=take.parsed("settle", parse_duration_s),
             prompt_tokens=take.distribution("prompt_tokens"),
             output_tokens=take.distribution("output_tokens"),
@@ -196,39 +196,6 @@ class _Reader:
 
     def optional_number(self, name: str) -> float | None:
         return None if self._options.get(name) is None else self.number(name, 0.0, 0.0)
-
-
-def parse_duration_s(text: str) -> float:
-    """Seconds of ``30s``, ``500ms``, ``2m``, ``1h30m`` or a plain number of seconds.
-
-    Raises:
-        ValueError: it is none of these.
-    """
-    stripped = text.strip().lower()
-    if stripped.endswith("ms") and re.fullmatch(r"\d+(\.\d+)?", stripped[:-2]):
-        return float(stripped[:-2]) / 1000
-    if re.fullmatch(r"\d+(\.\d+)?", stripped):
-        return float(stripped)
-    match = _DURATION.fullmatch(stripped)
-    if not stripped or match is None:
-        raise ValueError(f"{text!r} is not a time; write for example 30s, 500ms, 2m or 1h30m")
-    hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return hours * 3600 + minutes * 60 + seconds
-
-
-def parse_limit_s(text: str) -> float | None:
-    """A time limit in seconds; ``off`` (or 0) is None: wait for ever."""
-    if text.strip().lower() in ("", "off", "none"):
-        return None
-    return parse_duration_s(text) or None
-
-
-def parse_stages(text: str) -> tuple[int, ...]:
-    """The user counts of a ladder, such as ``1,2,4,8``; any order, at least one, each over 0."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"[1-9]\d*", part) for part in parts):
-        raise ValueError(f"{text!r} is not a list of user counts; write for example 1,2,4,8,16")
-    return tuple(int(part) for part in parts)
 
 
 def parse_header(text: str) -> Header:

@@ -56,6 +56,11 @@ def _locust(host: str, options: argparse.Namespace, more: list[str]) -> int:
         command += ["--headless", "--shape", "ladder"]
         print("== ramping chat users with Locust: about two minutes, then the report", flush=True)
     locust = subprocess.Popen(command, cwd=SUITE)
+
+    def pass_on(number: int, frame: object) -> None:
+        locust.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
     while True:
         try:
             return locust.wait()

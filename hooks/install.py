@@ -1,8 +1,11 @@
 """Puts the suite's listeners on Locust's events; called once, by the locustfile."""
 
 import logging
+import os
+import signal
 from typing import Any
 
+import gevent
 import locust.runners
 from locust import User
 from locust.env import Environment
@@ -28,6 +31,8 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
 
     def on_init(environment: Environment, runner: Runner, **_: Any) -> None:
         logging.getLogger("locust.runners").addFilter(_tells_no_step)
+        # One line for each request of the openai SDK.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
         if isinstance(runner, WorkerRunner):
             RunWorker(environment, runner)
             return
@@ -36,6 +41,9 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
         shape = PlannedShape(master)
         shape.runner = runner
         environment.shape_class = shape
+        if getattr(environment.parsed_options, "headless", False):
+            # Locust listens to SIGTERM only once a headless run is over; until then it would kill.
+            gevent.signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)
 
     events.init_command_line_parser.add_listener(on_parser)
     events.init.add_listener(on_init)

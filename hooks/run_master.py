@@ -15,14 +15,15 @@ from locust.env import Environment
 from locust.runners import MasterRunner, Runner
 
 from hooks import messages
+from hooks.planning import choose_plan, too_many_users
 from hooks.preflight_call import PreflightCall
 from hooks.reporting import ReportResult, make_report
 from hooks.run_folder import create_run_folder
 from hooks.run_state import RunState
 from hooks.run_worker import RunWorker, prompt_plan, read_text
 from metrics.stage import Phase, Stage
+from options import NOT_IN_FORM
 from settings import Settings, SettingsError
-from shapes.ladder import LadderPlan, constant_plan
 from shapes.plan import Plan
 from workloads.traffic import TrafficKind
 
@@ -56,8 +57,12 @@ class RunMaster:
         self._final_came = Event()
         self._printed = ""
         self._quitting = False
+        options = environment.parsed_options
+        self._spawn_rate_given = getattr(options, "spawn_rate", None) is not None
+        self._at_start = dict(vars(options)) if options is not None else {}
         self._reporting: gevent.Greenlet | None = None
         runner.register_message(messages.FINAL, self._on_final)
+        runner.register_message(messages.TROUBLE, self._on_trouble)
         events = environment.events
         events.worker_report.add_listener(self._on_worker_report)
         events.worker_connect.add_listener(self._on_worker_connect)
@@ -73,12 +78,16 @@ class RunMaster:
 
     def begin(self) -> Plan | None:
         """Start a run: settings, preflight, folder, workers; None when it was refused."""
+        self._printed, self._environment.process_exit_code = "", None
         try:
             settings = Settings.from_options(self._options(), read_text)
         except SettingsError as error:
             return self._refuse(str(error), EXIT_USAGE)
         except OSError as error:
             return self._refuse(f"{error.filename}: {error.strerror}", EXIT_USAGE)
+        workers = self._runner.worker_count if isinstance(self._runner, MasterRunner) else 1
+        if (trouble := too_many_users(settings, workers)) is not None:
+            return self._refuse(trouble, EXIT_USAGE)
         started_at = datetime.now(UTC)
         run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{chance.token_hex(3)}"
         checked = self._preflight.ask(settings, run_id)
@@ -92,7 +101,8 @@ class RunMaster:
         except OSError as error:
             return self._refuse(f"--runs-dir: {error}", EXIT_USAGE)
         salt = f"seed-{settings.seed}" if settings.seed is not None else chance.token_hex(8)
-        plan = self._plan_of(settings)
+        drain_limit_s = float(self._environment.stop_timeout or 0) + 5.0
+        plan = choose_plan(settings, self._spawn_rate_given, drain_limit_s)
         self._state = RunState(
             run_id=run_id,
             name=name,
@@ -138,31 +148,9 @@ class RunMaster:
     def _options(self) -> dict[str, Any]:
         options = dict(vars(self._environment.parsed_options))
         options["host"] = self._environment.host or options.get("host") or ""
+        # The form does not show these, but whoever reaches the page could send them all the same.
+        options.update({name: self._at_start.get(name) for name in NOT_IN_FORM})
         return options
-
-    def _plan_of(self, settings: Settings) -> LadderPlan:
-        drain_limit_s = float(self._environment.stop_timeout or 0) + 5.0
-        if settings.shape == "ladder":
-            return LadderPlan(
-                settings.stages,
-                settings.hold_s,
-                settings.settle_s,
-                settings.spawn_rate if self._rate_was_given else float(max(settings.stages)),
-                drain_limit_s,
-            )
-        return constant_plan(
-            settings.users,
-            settings.run_time_s,
-            settings.settle_s,
-            settings.spawn_rate,
-            drain_limit_s,
-        )
-
-    @property
-    def _rate_was_given(self) -> bool:
-        # Locust fills in 1 user/s when nothing was given; a ladder would crawl at that.
-        rate = getattr(self._environment.parsed_options, "spawn_rate", None)
-        return rate is not None and rate != 1
 
     def _choose_users(self, settings: Settings) -> None:
         for share in settings.traffic:
@@ -216,6 +204,12 @@ class RunMaster:
         self._finals.add(msg.data["worker"])
         self._final_came.set()
 
+    def _on_trouble(self, environment: Environment, msg: Any, **_: Any) -> None:
+        text = f"worker {msg.data['worker']} cannot take part: {msg.data['text']}"
+        log.error("%s", text)
+        if self._state is not None and msg.data["run_id"] == self._state.run_id:
+            self._state.notices.append(text)
+
     def _save_again_and_again(self) -> None:
         """Keep the folder readable even if this process is killed."""
         seconds = 0.0
@@ -225,7 +219,11 @@ class RunMaster:
             if self._local_worker is not None and (report := self._local_worker.take_report()):
                 self._accept(report)
             if self._state is not None and seconds % SAVE_PERIOD_S == 0:
-                self._state.save()
+                try:
+                    self._state.save()
+                except OSError as error:
+                    # Rows are appended on their own; the next turn may succeed.
+                    log.error("run.json could not be written: %s", error)
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ class RunState:
         self.preflight = preflight
         self.plan = plan
         self.model = str(preflight["model"])
+        self.notices = [str(notice) for notice in preflight.get("notices") or ()]
         self.book = TallyBook()
         self.marks: list[dict[str, Any]] = []
         self.workers: dict[str, str] = {}
@@ -91,7 +92,6 @@ class RunState:
 
     def _values(self) -> dict[str, Any]:
         settings = self.settings
-        notices = list(self.preflight.get("notices") or ())
         return {
             "schema": RUN_SCHEMA,
             "run_id": self.run_id,
@@ -124,7 +124,7 @@ class RunState:
                 }
                 for index, (worker, host) in enumerate(sorted(self.workers.items()))
             ],
-            "notices": notices,
+            "notices": list(self.notices),
             "preflight": {
                 "requests": self.preflight.get("requests", 0),
                 "include_usage": self.preflight.get("include_usage"),

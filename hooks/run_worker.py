@@ -100,14 +100,16 @@ class RunWorker:
             settings = Settings.from_options(data["options"], read_text)
             secrets = load_secrets(settings)
             transports = open_transports(settings, secrets)
+            spool = None
+            if self._distributed:
+                folder = Path(settings.runs_dir) / data["folder_name"] / SPOOL_FOLDER
+                spool = folder / f"{self.worker_id}.jsonl"
+            self._recorder = Recorder(spool)
         except (SettingsError, OSError) as error:
             log.error("this worker cannot take part: %s", error)
+            trouble = {"run_id": data["run_id"], "worker": self.worker_id, "text": str(error)}
+            self._runner.send_message(messages.TROUBLE, trouble)
             return
-        spool = None
-        if self._distributed:
-            folder = Path(settings.runs_dir) / data["folder_name"] / SPOOL_FOLDER
-            spool = folder / f"{self.worker_id}.jsonl"
-        self._recorder = Recorder(spool)
         self._context = RunContext(
             run_id=data["run_id"],
             worker=self.worker_id,

@@ -50,6 +50,8 @@ class Level:
     """
 
     users: int
+    stage: int | None = None
+    """The stage's id: levels may repeat."""
     ttft_s: Sequence[float]
     tpot_s: Sequence[float]
     latency_s: Sequence[float]
@@ -71,6 +73,7 @@ class LevelEvidence:
     carried_users: float | None
     """N * (1 - q), given from ``QUEUE_SHARE`` on."""
     note: str | None
+    stage: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,8 @@ class KneeEstimate:
                 f"({self.low:.1f} to {self.high:.1f}): {self.reason}"
             )
         if self.at_least is not None:
-            return f"knee not reached, at least {self.at_least} concurrent streams: {self.reason}"
+            streams = "stream" if self.at_least == 1 else "streams"
+            return f"knee not reached, at least {self.at_least} concurrent {streams}: {self.reason}"
         return f"no knee found: {self.reason}"
 
 
@@ -118,20 +122,26 @@ def find_knee(levels: Sequence[Level]) -> KneeEstimate:
         status, reason = _nothing_usable(ordered)
         return _verdict(status, reason, tuple(_note(level) for level in ordered))
     base = _baseline(usable)
+    calm_base = _shown_calm(base, usable)
+    chosen = {id(level) for level in usable if level is not base or calm_base}
     evidence = tuple(
-        _evidence(level, base) if level in usable else _note(level) for level in ordered
+        _evidence(level, base) if id(level) in chosen else _note(level) for level in ordered
     )
-    return _judge(evidence, usable, limited)
+    if not calm_base:
+        reason = (
+            f"the lowest level has {base.users} users, and nothing shows that it is free of a "
+            "queue; add lower --stages"
+        )
+        return _verdict(KneeStatus.UNRESOLVED, reason, evidence)
+    return _not_below(_judge(evidence, usable, limited), base)
 
 
 def _judge(
     evidence: tuple[LevelEvidence, ...], usable: Sequence[Level], limited: Sequence[Level]
 ) -> KneeEstimate:
-    shares = {e.users: e for e in evidence if e.queue_share is not None}
-    calm = max((u for u, e in shares.items() if _share(e) < CALM_SHARE), default=None)
-    queueing = [
-        e for u, e in shares.items() if _share(e) >= QUEUE_SHARE and (calm is None or u > calm)
-    ]
+    seen = [e for e in evidence if e.queue_share is not None]
+    calm = max((e.users for e in seen if _share(e) < CALM_SHARE), default=None)
+    queueing = [e for e in seen if _share(e) >= QUEUE_SHARE and (calm is None or e.users > calm)]
     if queueing:
         return _knee(evidence, queueing, calm)
     top = usable[-1].users
@@ -141,7 +151,7 @@ def _judge(
             "429s: a rate limit, not a queue" if refusal is KneeStatus.RATE_LIMITED else "errors"
         )
         return _verdict(refusal or KneeStatus.ERRORS, reason, evidence, at_least=top, calm=calm)
-    share = _share(shares[top])
+    share = max(_share(e) for e in seen if e.users == top)
     if share >= CALM_SHARE:
         reason = (
             f"at the top level of {top} users {share:.0%} of the cycle is spent waiting, "
@@ -170,7 +180,11 @@ def _knee(
     reason = (
         f"at {worst.users} users {_share(worst):.0%} of each request's cycle is spent waiting "
         "for its first token"
-        + (f", at {calm} users none" if calm is not None else ", and no level below was free of it")
+        + (
+            f", at {calm} users under {CALM_SHARE:.0%}"
+            if calm is not None
+            else ", and no level below was free of it"
+        )
     )
     return KneeEstimate(
         status=KneeStatus.KNEE,
@@ -185,14 +199,32 @@ def _knee(
     )
 
 
-def _baseline(usable: Sequence[Level]) -> tuple[float, float]:
-    """Mean TTFT and TPOT of the level with the lowest mean TTFT among the 3 smallest."""
-    base = min(usable[:3], key=lambda level: mean(level.ttft_s) or math.inf)
-    return mean(base.ttft_s) or 0.0, mean(base.tpot_s) or 0.0
+def _baseline(usable: Sequence[Level]) -> Level:
+    """The level with the lowest mean TTFT among the 3 smallest."""
+    return min(usable[:3], key=lambda level: mean(level.ttft_s) or math.inf)
 
 
-def _evidence(level: Level, base: tuple[float, float]) -> LevelEvidence:
-    base_ttft_s, base_tpot_s = base
+def _shown_calm(base: Level, usable: Sequence[Level]) -> bool:
+    """Whether the baseline can be told from a queue.
+
+    One user never queues behind another; with more, a queue would grow at a level well above.
+    """
+    return base.users == 1 or usable[-1].users >= 1.5 * base.users
+
+
+def _not_below(estimate: KneeEstimate, base: Level) -> KneeEstimate:
+    """No knee is named at or below a baseline of several users: its own wait counts as none."""
+    if estimate.users is None or base.users == 1 or estimate.users > 1.15 * base.users:
+        return estimate
+    reason = (
+        f"requests queue from the lowest level of {base.users} users on: the knee is at or below "
+        "it; add lower --stages"
+    )
+    return _verdict(KneeStatus.UNRESOLVED, reason, estimate.evidence)
+
+
+def _evidence(level: Level, base: Level) -> LevelEvidence:
+    base_ttft_s, base_tpot_s = mean(base.ttft_s) or 0.0, mean(base.tpot_s) or 0.0
     step_growth_s = 1.5 * max(0.0, (mean(level.tpot_s) or 0.0) - base_tpot_s)
     cycle_s = (mean(level.latency_s) or 0.0) + level.think_s
 
@@ -208,6 +240,7 @@ def _evidence(level: Level, base: tuple[float, float]) -> LevelEvidence:
         queue_share_high=share(bounds[1]) if bounds else None,
         carried_users=level.users * (1 - q) if q >= QUEUE_SHARE else None,
         note=None,
+        stage=level.stage,
     )
 
 
@@ -234,8 +267,12 @@ def _nothing_usable(ordered: Sequence[Level]) -> tuple[KneeStatus, str]:
 
 def _note(level: Level) -> LevelEvidence:
     refusal = _refusal(level)
-    note = level.void or (refusal.value if refusal else "no time to first token")
-    return LevelEvidence(level.users, None, None, None, None, note)
+    note = level.void or (refusal.value if refusal else _unmeasured(level))
+    return LevelEvidence(level.users, None, None, None, None, note, level.stage)
+
+
+def _unmeasured(level: Level) -> str:
+    return "not shown free of a queue" if len(level.ttft_s) else "no time to first token"
 
 
 def _verdict(

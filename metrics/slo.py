@@ -29,7 +29,7 @@ RATES = {"output_tokens_per_s": "output_tokens_per_s", "completed_rps": "complet
 STATISTICS = ("p50", "p90", "p95", "p99", "p999", "mean", "max")
 
 _LIMIT = re.compile(
-    r"(?P<name>[a-z0-9_]+)\s*(?P<sign><=?|>=?)\s*(?P<value>[0-9.]+)\s*(?P<unit>\S*)"
+    r"(?P<name>[a-z0-9_]+)\s*(?P<sign><=?|>=?)\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>\S*)"
 )
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 

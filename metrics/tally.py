@@ -123,7 +123,9 @@ class StageTally:
             self.health["client_delay_s"].add(max(0.0, record.client_delay_s))
         if record.outcome is not Outcome.OK:
             if record.outcome.failed:
-                self.failed_latency_s.add(record.user_latency_s)
+                # The time that really passed, also when some output came before the failure.
+                waited_s = record.user_latency_s - record.e2e_latency_s
+                self.failed_latency_s.add(max(0.0, waited_s + record.end_s))
             return
         for name in LATENCY_METRICS:
             value = None if name == "chunk_gap_s" else getattr(record, name)

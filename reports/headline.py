@@ -32,7 +32,7 @@ def headline(
     if best is not None and best.output_tokens_per_s:
         sentences.append(
             f"Highest throughput: {number(best.output_tokens_per_s, 0)} output tokens/s "
-            f"at {best.target_users} users."
+            f"at {count(best.target_users, 'user')}."
         )
     for verdict in slo:
         end = "met" if verdict.met else "missed"

@@ -14,8 +14,6 @@ from reports.load import SavedRun
 from reports.model import ClientRow, StageRow
 from reports.windows import Window, WindowRates, held_windows, window_rates
 
-LITTLE_GAP = 0.05
-
 
 def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
     """(id, kind, users wanted) of each level, from the plan, the marks or the records."""
@@ -113,6 +111,7 @@ def knee_levels(
         levels.append(
             Level(
                 users=row.target_users,
+                stage=row.stage,
                 ttft_s=streamed["ttft_s"].dropna().to_numpy(),
                 tpot_s=streamed["tpot_s"].dropna().to_numpy(),
                 latency_s=streamed["e2e_latency_s"].dropna().to_numpy(),
@@ -134,12 +133,12 @@ def _void(row: StageRow, limited: str | None) -> str | None:
 
 def with_queue(rows: Sequence[StageRow], knee: KneeEstimate) -> tuple[StageRow, ...]:
     """The rows with what the knee's method saw at each level."""
-    seen = {evidence.users: evidence for evidence in knee.evidence}
+    seen = {e.stage: e for e in knee.evidence if e.stage is not None}
     return tuple(_with_evidence(row, seen) for row in rows)
 
 
 def _with_evidence(row: StageRow, seen: Mapping[int, LevelEvidence]) -> StageRow:
-    evidence = seen.get(row.target_users)
+    evidence = seen.get(row.stage)
     if evidence is None:
         return row
     return replace(row, queue_share=evidence.queue_share, carried_users=evidence.carried_users)

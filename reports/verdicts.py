@@ -70,6 +70,9 @@ def _accounts(run: SavedRun, rows: Sequence[StageRow], totals: Counts) -> Iterat
     """The books must agree: nothing is counted twice, nothing is missing."""
     if any(row.not_sent for row in rows):
         yield Verdict(ExitCode.INVALID, "planned is not ok + failed + cancelled in every stage")
+    if run.book is None and run.meta.get("complete"):
+        text = "stages.json is missing: the held windows are guessed from the requests"
+        yield Verdict(ExitCode.INVALID, text)
     if run.book is not None and run.book.total() != totals:
         kept, told = totals.offered, run.book.total().offered
         text = f"records and tallies disagree: {kept:,} requests are kept, {told:,} were counted"

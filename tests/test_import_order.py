@@ -12,6 +12,7 @@ LEVELS = {
     "stream": 0,
     "workloads": 0,
     "options": 1,
+    "values": 0,
     "settings": 1,
     "users": 2,
     "shapes": 2,
@@ -22,7 +23,7 @@ LEVELS = {
 }
 SAME_LEVEL_ALLOWED = {("settings", "options")}
 ALONE = ("simulator",)
-PURE = ("metrics", "stream", "workloads", "settings", "options")
+PURE = ("metrics", "stream", "workloads", "values", "settings", "options")
 PURE_FILES = ("shapes/plan.py", "shapes/ladder.py")
 IMPURE_MODULES = {
     "asyncio",

@@ -1,6 +1,7 @@
 """However a run ends, what was measured is written, and the process leaves."""
 
 import json
+import signal
 import time
 
 import pandas
@@ -27,9 +28,13 @@ def test_L02_the_process_leaves_when_the_shape_ends(tmp_path, workers):
     assert run.seconds < 6 + 2 + 12
 
 
-@pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])
-def test_O03_an_interrupt_writes_what_there_is(tmp_path, workers):
-    """SIGINT in mid-run: the files parse, are marked partial, and hold the server's requests."""
+@pytest.mark.parametrize(
+    ("workers", "number"),
+    [(0, signal.SIGINT), (2, signal.SIGINT), (0, signal.SIGTERM), (2, signal.SIGTERM)],
+    ids=["one process", "two workers", "SIGTERM", "SIGTERM with workers"],
+)
+def test_O03_an_interrupt_writes_what_there_is(tmp_path, workers, number):
+    """SIGINT or SIGTERM in mid-run: the files parse, are marked partial, and hold all requests."""
     log = tmp_path / "server.jsonl"
     with simulator(log=log) as url:
         run = run_headless(
@@ -37,6 +42,7 @@ def test_O03_an_interrupt_writes_what_there_is(tmp_path, workers):
             *("--host", url, "-u", "4", "-r", "4", "-t", "60s", "--settle", "0s"),
             workers=workers,
             interrupt_after_s=8,
+            interrupt=number,
             limit_s=60,
         )
 

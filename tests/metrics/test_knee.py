@@ -1,6 +1,7 @@
 """The first knee estimate: read from the queue, and honest when there is none."""
 
 import heapq
+from dataclasses import replace
 
 import pytest
 
@@ -139,6 +140,31 @@ def test_O02_one_level_of_one_request_is_no_division_by_zero():
     single = level(1, 0.1, 0.5, ttft_s=[0.1], tpot_s=[0.1], latency_s=[0.5], requests=1)
 
     assert KneeStatus.NOT_REACHED is find_knee([single]).status
+
+
+@pytest.mark.parametrize("stages", [(24, 32, 48), (32,), (20, 24)], ids=["above", "one", "close"])
+def test_levels_that_all_queue_name_no_knee(stages):
+    """16 slots and no level below them: the lowest level's own wait is not taken for none."""
+    estimate = find_knee([fifo_level(n, 16, 1.0, 0.05, seconds=60) for n in stages])
+
+    assert KneeStatus.UNRESOLVED is estimate.status
+    assert estimate.users is None
+    assert estimate.at_least is None
+    assert "lower --stages" in estimate.reason
+
+
+def test_levels_may_repeat():
+    """4, 32 and 4 users again: each level has its own evidence, and the knee is the slots'."""
+    stages = [(0, 1), (1, 32), (2, 1)]
+    levels = [
+        replace(fifo_level(n, 16, 1.0, 0.05, seconds=60 + stage), stage=stage)
+        for stage, n in stages
+    ]
+
+    estimate = find_knee(levels)
+
+    assert 16 == pytest.approx(estimate.users, rel=0.1)
+    assert {0, 1, 2} == {evidence.stage for evidence in estimate.evidence}
 
 
 def test_void_levels_are_never_used():

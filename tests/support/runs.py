@@ -53,7 +53,15 @@ def _environment():
     return {k: v for k, v in os.environ.items() if not k.startswith(("LOCUST_", "SWARMGAUGE_"))}
 
 
-def run_headless(runs_dir, *arguments, workers=0, limit_s=120, interrupt_after_s=None, env=None):
+def run_headless(
+    runs_dir,
+    *arguments,
+    workers=0,
+    limit_s=120,
+    interrupt_after_s=None,
+    interrupt=signal.SIGINT,
+    env=None,
+):
     """A headless run to its end, on one process or on a master and workers."""
     runs_dir.mkdir(parents=True, exist_ok=True)
     log = runs_dir / "locust.log"
@@ -73,7 +81,7 @@ def run_headless(runs_dir, *arguments, workers=0, limit_s=120, interrupt_after_s
         stack.callback(end, main)
         if interrupt_after_s is not None:
             time.sleep(interrupt_after_s)
-            main.send_signal(signal.SIGINT)
+            main.send_signal(interrupt)
         exit_code = main.wait(limit_s)
     seconds = time.monotonic() - began_s
     folders = sorted(path.parent for path in runs_dir.glob("*/run.json"))

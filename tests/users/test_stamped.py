@@ -4,6 +4,7 @@ A stream's times are compared with the moments at which the server says it wrote
 clock that both processes share, so that a busy machine makes no test fail.
 """
 
+import itertools
 import os
 import socket
 import subprocess
@@ -471,6 +472,22 @@ def test_a_step_of_the_wall_clock_changes_no_duration(tmp_path, monkeypatch, hou
     for at_s, write in zip(posted.output_at_s(), writes, strict=False):
         assert write["before_s"] - 0.001 <= at_s <= write["after_s"] + 0.05
     assert posted.facts.end_s < 1
+
+
+@ON_LINUX
+def test_a_wall_clock_set_between_stamp_and_read_spoils_no_time(tmp_path, monkeypatch):
+    """Set by 5 s before each read, to and fro: no stamp is trusted, the reads' own times are."""
+    real, calls = time.time_ns, itertools.count()
+    clock = users.stamped_socket.time
+    monkeypatch.setattr(clock, "time_ns", lambda: real() + next(calls) % 2 * 5 * 10**9)
+    with raw_server(tmp_path, spaced("abcdef")) as server, asker(server.url) as user:
+        posted = Posted(user)
+        writes = server.events("write")[1:]
+
+    assert StampSource.USER is posted.facts.stamp_source
+    assert posted.facts.client_delay_s is None
+    for at_s, write in zip(posted.output_at_s(), writes, strict=False):
+        assert write["before_s"] - 0.001 <= at_s <= write["after_s"] + 0.05
 
 
 def test_merged_reads_are_counted(tmp_path):

@@ -1,0 +1,46 @@
+"""Reads the values of options that are times or user counts."""
+
+import re
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds of ``30s``, ``500ms``, ``2m``, ``1h30m`` or a plain number of seconds.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    stripped = text.strip().lower()
+    if stripped.endswith("ms") and re.fullmatch(r"\d+(\.\d+)?", stripped[:-2]):
+        return float(stripped[:-2]) / 1000
+    if re.fullmatch(r"\d+(\.\d+)?", stripped):
+        return float(stripped)
+    match = _DURATION.fullmatch(stripped)
+    if not stripped or match is None:
+        raise ValueError(f"{text!r} is not a time; write for example 30s, 500ms, 2m or 1h30m")
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def parse_hold_s(text: str) -> float:
+    """How long a stage is held, in seconds; over 0."""
+    seconds = parse_duration_s(text)
+    if seconds <= 0:
+        raise ValueError("a stage is held over 0 s; write for example 12s")
+    return seconds
+
+
+def parse_limit_s(text: str) -> float | None:
+    """A time limit in seconds; ``off`` (or 0) is None: wait for ever."""
+    if text.strip().lower() in ("", "off", "none"):
+        return None
+    return parse_duration_s(text) or None
+
+
+def parse_stages(text: str) -> tuple[int, ...]:
+    """The user counts of a ladder, such as ``1,2,4,8``; any order, at least one, each over 0."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[1-9]\d*", part) for part in parts):
+        raise ValueError(f"{text!r} is not a list of user counts; write for example 1,2,4,8,16")
+    return tuple(int(part) for part in parts)
