@@ -56,7 +56,7 @@ test: dev browser
 	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
 	@echo "== 2/3 the tests with servers and Locust, side by side (about two minutes)"
-	@$(BIN)/python -m pytest -q -n 3 -m "(live or browser) and not alone"
+	@$(BIN)/python -m pytest -q -n 2 -m "(live or browser) and not alone"
 	@echo "== 3/3 the tests that compare times, one by one (about two minutes)"
 	@$(BIN)/python -m pytest -q --durations=5 -m "alone"
 

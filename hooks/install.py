@@ -1,11 +1,11 @@
 """Puts the suite's listeners on Locust's events; called once, by the locustfile."""
 
 import logging
-import os
 import signal
 from typing import Any
 
 import gevent
+import greenlet
 import locust.runners
 from locust import User
 from locust.env import Environment
@@ -43,7 +43,8 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
         environment.shape_class = shape
         if getattr(environment.parsed_options, "headless", False):
             # Locust listens to SIGTERM only once a headless run is over; until then it would kill.
-            gevent.signal_handler(signal.SIGTERM, os.kill, os.getpid(), signal.SIGINT)
+            waiting = greenlet.getcurrent()
+            gevent.signal_handler(signal.SIGTERM, gevent.kill, waiting, KeyboardInterrupt)
 
     events.init_command_line_parser.add_listener(on_parser)
     events.init.add_listener(on_init)

@@ -2,8 +2,9 @@
 
 A client stamps a token when it comes round to reading it; with many streams that is late by as much
 as the others take. Linux can attach the arrival time of a packet to a read (SO_TIMESTAMPNS), which
-is right whatever this process is doing, and works beneath TLS too. Where the kernel gives no stamp
-the time of the read is taken, and the source is said.
+is right however late this process comes round, and works beneath TLS too. The one exception: when a
+read takes several packets at once, the kernel gives the time of the last. Where the kernel gives no
+stamp the time of the read is taken, and the source is said.
 """
 
 import errno

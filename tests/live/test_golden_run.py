@@ -37,7 +37,7 @@ def test_counts_and_times_are_the_servers(tmp_path, workers):
     served = server_log(log)
     totals = run.summary["totals"]
     assert served
-    assert run.exit_code == 0, run.output[-3000:]
+    assert run.sound, run.output[-3000:]
     assert len(served) == totals["offered"] == totals["ok"]
     assert sum(entry["completion_tokens"] for entry in served) == totals["completion_tokens"]
     assert sum(entry["prompt_tokens"] for entry in served) == totals["prompt_tokens"]

@@ -31,6 +31,13 @@ class Finished:
         return json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
 
     @property
+    def sound(self):
+        """Exit code 0; or 4, when all that is said is that this machine was busy with others."""
+        verdicts = self.summary["verdicts"]
+        busy = all("client-limited" in verdict["text"] for verdict in verdicts)
+        return self.exit_code == 0 or (self.exit_code == 4 and busy)
+
+    @property
     def run(self):
         """``run.json``."""
         return json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
@@ -45,7 +52,13 @@ def start_locust(*arguments, log, env=None):
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         env={**_environment(), **(env or {})},
+        preexec_fn=_listen_to_interrupts,
     )
+
+
+def _listen_to_interrupts():
+    """A shell starts what runs in its background deaf to SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _environment():
