@@ -93,11 +93,14 @@ def test_every_file_of_a_run_is_there_and_parses(tmp_path):
     assert "at least 2" in run.output
 
 
-def test_429s_are_the_servers_and_no_knee_is_claimed(tmp_path):
+@pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])
+def test_429s_are_the_servers_and_no_knee_is_claimed(tmp_path, workers):
     """Against a limiter: 429s equal the log, the verdict says rate limit, the exit code says it."""
     log = tmp_path / "server.jsonl"
     with simulator("--profile", "provider-rpm", "--rpm", "120", log=log) as url:
-        run = run_headless(tmp_path / "runs", "--host", url, *LADDER, "--stages", "2,8")
+        run = run_headless(
+            tmp_path / "runs", "--host", url, *LADDER, "--stages", "2,8", workers=workers
+        )
 
     served = server_log(log)
     refused = [entry for entry in served if entry["status"] == 429]
