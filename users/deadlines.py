@@ -3,6 +3,9 @@
 from metrics.outcome import Outcome
 from settings import TimeLimits
 
+DRAIN_S = 0.15
+"""How long to wait for the body's end after [DONE] before the connection is dropped instead."""
+
 
 class LimitReached(Exception):
     """A limit ended the request; the outcome says which."""

@@ -5,7 +5,6 @@ wait for n bytes and so deliver tokens late. The body is read to its end, so tha
 be used again. One pool and one TLS context serve the whole process.
 """
 
-import errno
 import ssl
 import time
 from collections.abc import Mapping
@@ -23,18 +22,14 @@ from settings import TimeLimits
 from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
 from users.connections import open_pool
-from users.deadlines import Deadlines, LimitReached
-from users.wire import ChatRequest, WireFacts, WireFailure, request_head
+from users.deadlines import DRAIN_S, Deadlines, LimitReached
+from users.http_request import RequestWriter
+from users.wire import ChatRequest, WireFacts, WireFailure
+from users.wire_failures import failure_of
 from workloads.endpoint import ChatEndpoint
 
 READ_BYTES = 64 * 1024
-DRAIN_S = 0.15
-"""How long to wait for the body's end after [DONE] before the connection is dropped instead."""
 EXTRA_READ_S = 0.001
-
-_OUT_OF_RESOURCES = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM}
-)
 
 
 class FastHttpTransport:
@@ -50,8 +45,7 @@ class FastHttpTransport:
         self._limits = limits
         self._deadlines = Deadlines(limits)
         self._pool = open_pool(endpoint, limits, tls)
-        self._head = request_head(endpoint, headers)
-        self._sends_request_id = "x-request-id" not in {name.lower() for name in headers}
+        self._writer = RequestWriter(endpoint, headers)
 
     def close(self) -> None:
         """Drop kept connections."""
@@ -80,7 +74,7 @@ class FastHttpTransport:
             facts.failure = WireFailure(Outcome.CANCELLED, "cancelled by us")
             facts.interrupt = stop
         except (OSError, HTTPParseError, EventTooLarge) as error:
-            facts.failure = self._failure(error, facts)
+            facts.failure = failure_of(error, facts, self._limits.connect_s)
         if not facts.end_s:
             facts.end_s = time.perf_counter() - facts.sent_at_s
         return facts
@@ -101,12 +95,7 @@ class FastHttpTransport:
         facts: WireFacts,
         first_try: bool = True,
     ) -> HTTPSocketPoolResponse:
-        identity = (
-            f"X-Request-Id: {request.request_id}\r\n".encode() if self._sends_request_id else b""
-        )
-        message = b"".join(
-            (self._head, identity, b"Content-Length: %d\r\n\r\n" % len(request.body), request.body)
-        )
+        message = self._writer.message(request)
         if first_try:
             facts.sent_at_s = time.perf_counter()
         facts.sent_bytes = len(message)
@@ -211,18 +200,3 @@ class FastHttpTransport:
     @staticmethod
     def _elapsed_s(facts: WireFacts) -> float:
         return time.perf_counter() - facts.sent_at_s
-
-    def _failure(self, error: Exception, facts: WireFacts) -> WireFailure:
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
-            return WireFailure(Outcome.CLIENT_RESOURCE, text)
-        if isinstance(error, EventTooLarge):
-            return WireFailure(Outcome.MALFORMED_STREAM, text)
-        if facts.sent_bytes:
-            return WireFailure(Outcome.INTERRUPTED, text)
-        if isinstance(error, ssl.SSLError):
-            return WireFailure(Outcome.TLS_ERROR, text)
-        if isinstance(error, TimeoutError):
-            limit_s = self._limits.connect_s or 0.0
-            return WireFailure(Outcome.CONNECT_TIMEOUT, f"no connection in {limit_s:g} s")
-        return WireFailure(Outcome.CONNECT_ERROR, text)

@@ -5,7 +5,6 @@ user's greenlet sleeps until the answer is over. One sweeper for all streams loo
 so that no read sets a timer of its own.
 """
 
-import errno
 import ssl
 import time
 from collections import deque
@@ -20,19 +19,15 @@ from metrics.outcome import Outcome, StampSource
 from settings import TimeLimits
 from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
-from users.deadlines import Deadlines, LimitReached
+from users.deadlines import DRAIN_S, Deadlines, LimitReached
+from users.http_request import RequestWriter
 from users.http_response import HttpResponse, ProtocolError
 from users.stamped_socket import Arrival, StampedSocket, connect
-from users.wire import ChatRequest, WireFacts, WireFailure, request_head
+from users.wire import ChatRequest, WireFacts, WireFailure
+from users.wire_failures import failure_of
 from workloads.endpoint import ChatEndpoint
 
 SWEEP_PERIOD_S = 0.02
-DRAIN_S = 0.15
-"""How long to wait for the body's end after [DONE] before the connection is dropped instead."""
-
-_OUT_OF_RESOURCES = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM}
-)
 
 
 class StampedTransport:
@@ -49,8 +44,7 @@ class StampedTransport:
         self._limits = limits
         self._deadlines = Deadlines(limits)
         self._tls = tls
-        self._head = request_head(endpoint, headers)
-        self._sends_request_id = "x-request-id" not in {name.lower() for name in headers}
+        self._writer = RequestWriter(endpoint, headers)
         self._kept: deque[StampedSocket] = deque()
         self._active: set[_Exchange] = set()
         self._sweeper: gevent.Greenlet | None = None
@@ -79,7 +73,7 @@ class StampedTransport:
             facts.failure = WireFailure(Outcome.CANCELLED, "cancelled by us")
             facts.interrupt = stop
         except (OSError, ProtocolError, EventTooLarge) as error:
-            facts.failure = self._failure(error, facts)
+            facts.failure = failure_of(error, facts, self._limits.connect_s)
         if not facts.end_s:
             facts.end_s = time.perf_counter() - facts.sent_at_s
         return facts
@@ -114,15 +108,7 @@ class StampedTransport:
         return True
 
     def _send(self, connection: StampedSocket, request: ChatRequest, facts: WireFacts) -> None:
-        identity = b"X-Request-Id: %b\r\n" % request.request_id.encode("latin-1")
-        message = b"".join(
-            (
-                self._head,
-                identity if self._sends_request_id else b"",
-                b"Content-Length: %d\r\n\r\n" % len(request.body),
-                request.body,
-            )
-        )
+        message = self._writer.message(request)
         facts.sent_bytes = len(message)
         try:
             connection.send(message, self._deadlines.remaining_s(0.0, started=False))
@@ -167,21 +153,6 @@ class StampedTransport:
         facts.connections_opened += 1
         facts.connect_s = time.perf_counter() - began_s
         return connection
-
-    def _failure(self, error: Exception, facts: WireFacts) -> WireFailure:
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
-            return WireFailure(Outcome.CLIENT_RESOURCE, text)
-        if isinstance(error, EventTooLarge | ProtocolError):
-            return WireFailure(Outcome.MALFORMED_STREAM, text)
-        if facts.sent_bytes:
-            return WireFailure(Outcome.INTERRUPTED, text)
-        if isinstance(error, ssl.SSLError):
-            return WireFailure(Outcome.TLS_ERROR, text)
-        if isinstance(error, TimeoutError):
-            limit_s = self._limits.connect_s or 0.0
-            return WireFailure(Outcome.CONNECT_TIMEOUT, f"no connection in {limit_s:g} s")
-        return WireFailure(Outcome.CONNECT_ERROR, text)
 
 
 class _Exchange:

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from metrics.outcome import Outcome, StampSource
 from stream.reply import ReplyReader
-from workloads.endpoint import ChatEndpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +63,3 @@ class ChatTransport(Protocol):
 
     def close(self) -> None:
         """Drop kept connections."""
-
-
-def request_head(endpoint: ChatEndpoint, headers: Mapping[str, str]) -> bytes:
-    """Request line and header fields common to all requests, each ended by CRLF.
-
-    A field of ``headers`` takes the place of ours of the same name.
-    """
-    own = {
-        "Host": endpoint.authority,
-        "User-Agent": "swarmgauge",
-        "Accept": "text/event-stream, application/json",
-        # A compressing proxy holds small events back until its buffer is full.
-        "Accept-Encoding": "identity",
-        "Content-Type": "application/json",
-    }
-    given = {name.lower() for name in headers}
-    fields = {name: value for name, value in own.items() if name.lower() not in given}
-    fields.update(headers)
-    lines = [f"POST {endpoint.target()} HTTP/1.1", *(f"{n}: {v}" for n, v in fields.items())]
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n"
