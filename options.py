@@ -24,6 +24,11 @@ _TARGET: tuple[tuple[str, Any, str], ...] = (
     ("--usage", "on", "ask for token usage at the end of streams: on or off"),
     ("--ca-file", "", "certificates to trust beside the system's"),
     ("--insecure", False, "do not verify TLS certificates (the report says so)"),
+    (
+        "--proxy",
+        "auto",
+        "auto: the proxy variables, never for the loopback; off: none; or a URL",
+    ),
     ("--no-preflight", False, "do not try one request before the load starts"),
 )
 _LOAD: tuple[tuple[str, Any, str], ...] = (
@@ -32,10 +37,16 @@ _LOAD: tuple[tuple[str, Any, str], ...] = (
     ("--hold", "12s", "measured time of each stage"),
     ("--settle", "3s", "time after the users are up that is left out"),
     ("--think-time", "0", "pause of a user between requests, seconds or a distribution"),
-    ("--connect-timeout", "10s", "limit for TCP and TLS to connect"),
+    ("--connect-timeout", "10s", "limit to connect: name, proxy, TCP and TLS together"),
     ("--first-token-timeout", "300s", "limit for the first token, or the whole plain answer"),
     ("--idle-timeout", "60s", "limit between two output chunks"),
     ("--total-timeout", "off", "limit for a whole request"),
+    (
+        "--gap-sample",
+        "auto",
+        "share of the streams read chunk by chunk, such as 10%; auto: all up to 200 at once per "
+        "process, 10% beyond",
+    ),
 )
 _PROMPTS: tuple[tuple[str, Any, str], ...] = (
     (
@@ -68,8 +79,8 @@ _CHOICES = {
     "--usage": ("on", "off"),
     "--max-tokens-field": ("max_tokens", "max_completion_tokens", "both", "none"),
 }
-_HIDDEN_FLAGS = frozenset({"--header", "--ca-file", "--runs-dir"})
-"""Headers may hold keys, and Locust shows the form's values in its page's source."""
+_HIDDEN_FLAGS = frozenset({"--header", "--ca-file", "--proxy", "--runs-dir"})
+"""These may hold keys, and Locust shows the form's values in its page's source."""
 
 NOT_IN_FORM = frozenset(flag[2:].replace("-", "_") for flag in _HIDDEN_FLAGS)
 

@@ -13,10 +13,12 @@ from typing import Any, Self, TypeVar
 
 from metrics.slo import SloLimit, parse_slo
 from options import OPTION_NAMES, option_flag
+from stream.gap_sample import GapSample
 from values import parse_duration_s, parse_hold_s, parse_limit_s, parse_stages
 from workloads.chat_body import MaxTokensField, validate_extra_body
 from workloads.endpoint import ChatEndpoint, parse_endpoint
 from workloads.lengths import Distribution, parse_distribution
+from workloads.proxy_url import parse_proxy_option
 from workloads.traffic import TrafficShare, parse_traffic
 
 SHAPES = ("constant", "ladder")
@@ -79,8 +81,11 @@ class Settings:
     include_usage: bool
     ignore_eos: bool
     temperature: float | None
+    gap_sample: GapSample
     ca_file: str | None
     insecure: bool
+    proxy: str
+    """``auto``, ``off`` or the URL of a proxy; it holds no credentials."""
     preflight: bool
     runs_dir: str
     run_name: str | None
@@ -129,8 +134,10 @@ class Settings:
             include_usage=take.one_of("usage", ("on", "off")) == "on",
             ignore_eos=take.flag("ignore_eos"),
             temperature=take.parsed("temperature", _optional_number),
+            gap_sample=take.parsed("gap_sample", GapSample.parse),
             ca_file=take.text("ca_file") or None,
             insecure=take.flag("insecure"),
+            proxy=take.parsed("proxy", parse_proxy_option),
             preflight=not take.flag("no_preflight"),
             runs_dir=take.text("runs_dir") or "runs",
             run_name=take.text("run_name") or None,

@@ -8,6 +8,7 @@ transport of streaming users alone: Locust's statistics and the run's records co
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.figures import Spread, cost_us, error_ms, per_core, percentile, rate
@@ -16,18 +17,18 @@ from bench.harness import (
     Load,
     Patience,
     check_host,
-    cores,
     measure,
     null_simulator,
     paced_server,
     versions,
 )
+from hooks.this_host import this_host
+from metrics.calibration import CALIBRATION_JSON, CALIBRATION_SCHEMA
 
-SCHEMA = 1
 PATIENCE_S = 20.0
 DISTURBED_SHARE = 0.01
 """Of the first tokens merged: above, other work held the client or its server up."""
-FILE = CACHE / "calibration.json"
+FILE = CACHE / CALIBRATION_JSON
 CLIENT = "stamped"
 STREAMS = (100, 300)
 UNPACED_STREAMS = 8
@@ -39,13 +40,14 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="python -m bench.calibrate", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=FILE, help="the file that is written")
     options = parser.parse_args()
     check_host()
     found = calibrate(options.repeats)
-    FILE.parent.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=2))
-    print(f"== written to {FILE.relative_to(CACHE.parent)}")
+    print(f"== written to {options.out}")
 
 
 def calibrate(repeats: int) -> dict[str, Any]:
@@ -62,9 +64,9 @@ def calibrate(repeats: int) -> dict[str, Any]:
             for load in [Load(CLIENT, streams)]
         }
     return {
-        "schema": SCHEMA,
+        "schema": CALIBRATION_SCHEMA,
         "client": "StampedTransport",
-        "cores": len(cores()),
+        "host": this_host(),
         "versions": versions(),
         "repeats": repeats,
         "unpaced": {
@@ -106,6 +108,8 @@ def _pacing(records: Sequence[dict[str, Any]], load: Load) -> dict[str, Any]:
     firsts = sum(len(record["stamp_errors_ms"]) for record in records)
     merged = sum(record["merged_firsts"] for record in records)
     return {
+        "streams": load.streams,
+        "events_per_s_per_stream": 1e3 / load.itl_ms,
         "disturbed": merged > DISTURBED_SHARE * firsts,
         "of_server_pace": _spread([rate(record) / load.pace for record in records]),
         "events_per_s": _spread([rate(record) for record in records]),

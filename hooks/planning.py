@@ -1,5 +1,6 @@
 """From settings to the plan of a run, and whether this machine can carry it."""
 
+import contextlib
 import resource
 
 from settings import Settings
@@ -26,6 +27,16 @@ def choose_plan(settings: Settings, spawn_rate_given: bool, drain_limit_s: float
         settings.spawn_rate,
         drain_limit_s,
     )
+
+
+def raise_open_file_limit() -> None:
+    """Let this process open as many files as it is allowed to.
+
+    Locust asks for 10,000 and gets nothing where fewer are allowed.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # what matters is the limit that is left
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def too_many_users(settings: Settings, workers: int) -> str | None:

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hooks.this_host import this_host
+from metrics.calibration import CALIBRATION_JSON, RUN_HOST
 from metrics.run_files import (
     REQUESTS_JSONL,
     RUN_JSON,
@@ -19,6 +21,7 @@ from metrics.run_files import (
 from metrics.tally import TallyBook
 
 NAME_CHARS = 60
+CALIBRATION = Path(__file__).resolve().parent.parent / ".cache" / CALIBRATION_JSON
 
 
 class RunFolder:
@@ -72,8 +75,22 @@ def create_run_folder(runs_dir: Path, started_at: datetime, name: str) -> RunFol
             path.mkdir()
         except FileExistsError:
             continue
+        keep_calibration(path)
         return RunFolder(path)
     raise FileExistsError(f"{runs_dir / stem}: a thousand runs of that name in one second")
+
+
+def keep_calibration(folder: Path, source: Path = CALIBRATION) -> None:
+    """Copy this host's calibration into a run's folder, with the host that the run is made on.
+
+    A calibration that is missing or cannot be read is left out: it is no part of the measurement.
+    """
+    try:
+        values = json.loads(source.read_text(encoding="utf-8"))
+        if isinstance(values, dict):
+            _write_json(folder / CALIBRATION_JSON, {**values, RUN_HOST: this_host()})
+    except (OSError, ValueError):
+        return
 
 
 def safe_name(name: str) -> str:

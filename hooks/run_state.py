@@ -130,6 +130,7 @@ class RunState:
                 "include_usage": self.preflight.get("include_usage"),
             },
             "insecure": settings.insecure,
+            "proxy": self.preflight.get("proxy"),
         }
 
 

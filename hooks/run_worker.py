@@ -12,7 +12,12 @@ from locust.env import Environment
 from locust.runners import Runner, WorkerRunner
 
 from hooks import messages
-from hooks.client_health import watch_cpu, watch_loop_lag
+from hooks.client_health import (
+    GcPauses,
+    set_start_up_objects_aside,
+    watch_cpu,
+    watch_loop_lag,
+)
 from hooks.recorder import Recorder
 from metrics.record import RequestRecord
 from metrics.run_files import SPOOL_FOLDER
@@ -47,6 +52,7 @@ class RunWorker:
         self._joined: str | None = None
         """The run that was joined last: it is not joined again after its end."""
         self._watchers: list[gevent.Greenlet] = []
+        self._gc_pauses = GcPauses()
         register = runner.register_message
         register(messages.PREFLIGHT, self._on_preflight, concurrent=True)
         register(messages.BEGIN, self._on_begin)
@@ -69,6 +75,7 @@ class RunWorker:
         """What was measured since the last report; None between runs."""
         if self._recorder is None or self._context is None:
             return None
+        self._keep_gc_pauses()
         self._recorder.flush()
         return {
             "run_id": self._context.run_id,
@@ -122,6 +129,8 @@ class RunWorker:
             masker=Masker(secrets.texts),
         )
         CURRENT_RUN.context = self._context
+        set_start_up_objects_aside()
+        self._gc_pauses.start()
         self._watchers = [
             gevent.spawn(watch_loop_lag, lambda value: self._health("loop_lag_s", value)),
             gevent.spawn(watch_cpu, lambda value: self._health("cpu_ratio", value)),
@@ -131,6 +140,10 @@ class RunWorker:
     def _health(self, name: str, value: float) -> None:
         if self._recorder is not None and self._context is not None:
             self._recorder.add_health(self._context.stage, self._context.phase, name, value)
+
+    def _keep_gc_pauses(self) -> None:
+        for pause_s in self._gc_pauses.take():
+            self._health("gc_pause_s", pause_s)
 
     def _flush_again_and_again(self) -> None:
         while True:
@@ -146,6 +159,7 @@ class RunWorker:
             return
         stage = Stage(data["stage"], data["kind"], data["target_users"])
         phase = Phase(data["phase"])
+        self._keep_gc_pauses()  # they belong to the phase that ends here
         self._context.stage, self._context.phase = stage, phase
         at_s = self._context.clock_s()
         self._recorder.mark(PhaseMark(self.worker_id, stage, phase, at_s, data["users"]))
@@ -197,6 +211,7 @@ class RunWorker:
         for watcher in self._watchers:
             watcher.kill(block=False)
         self._watchers = []
+        self._gc_pauses.stop()
         if self._recorder is not None:
             self._recorder.close()
         if self._context is not None:

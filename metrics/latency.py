@@ -11,13 +11,26 @@ _LUMP_S_PER_TOKEN = 1e-4
 
 
 def chunk_gaps_s(output_at_s: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Every gap between neighbouring output chunks, in seconds; empty below two chunks."""
-    return np.diff(np.asarray(output_at_s, dtype=np.float64))
+    """The gaps before the output chunks that were read by themselves, in seconds.
+
+    Chunks with one and the same time came in one read, which bears the last one's time: when the
+    others arrived is not known, so neither is any gap that ends in that read.
+    """
+    gaps: npt.NDArray[np.float64] = np.diff(np.asarray(output_at_s, dtype=np.float64))
+    if gaps.all():
+        return gaps
+    # A gap of 0 lies within a read; the one before it ends in that read's first chunk.
+    into_merged = np.append(gaps[1:] == 0, False)
+    known: npt.NDArray[np.float64] = gaps[(gaps != 0) & ~into_merged]
+    return known
 
 
 def max_gap_s(output_at_s: Sequence[float]) -> float | None:
-    """The longest silence between two output chunks; None below two chunks."""
-    gaps = chunk_gaps_s(output_at_s)
+    """The longest silence between two reads with output; None below two.
+
+    Before a read of several chunks the silence may have been shorter, never longer.
+    """
+    gaps = np.diff(np.asarray(output_at_s, dtype=np.float64))
     return float(gaps.max()) if gaps.size else None
 
 

@@ -79,3 +79,10 @@ class StampSource(StrEnum):
 
     KERNEL = "kernel"
     USER = "user"
+
+
+class ReadMode(StrEnum):
+    """How a stream was read: each chunk as it came, or many at a time after the first."""
+
+    FULL = "full"
+    LAZY = "lazy"

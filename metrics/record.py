@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from metrics.outcome import Outcome, StampSource, TokenSource
+from metrics.outcome import Outcome, ReadMode, StampSource, TokenSource
 from metrics.stage import Phase
 
 
@@ -104,6 +104,11 @@ class RequestRecord:
     stamp_source: StampSource = StampSource.USER
     client_delay_s: float | None = None
     merged_reads: int = 0
+    read_mode: ReadMode = ReadMode.FULL
+    ttft_late_max_s: float | None = None
+    """How late TTFT may be at most, when more than the first output came in its read."""
+    noticed_late_s: float = 0.0
+    """How long after the answer's end the user learnt of it, and could ask again."""
     in_flight_at_send: int = 0
 
     # the rate-limit headers seen last
@@ -163,4 +168,5 @@ _ENUMS = {
     "outcome": Outcome,
     "token_source": TokenSource,
     "stamp_source": StampSource,
+    "read_mode": ReadMode,
 }

@@ -6,7 +6,7 @@ interpolation, so a percentile is always a value that was seen.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,20 @@ def percentile(values: Sequence[float] | FloatArray, q: float) -> float | None:
     if array.size == 0:
         return None
     rank = min(array.size, max(1, math.ceil(q * array.size)))
+    return float(np.partition(array, rank - 1)[rank - 1])
+
+
+def failure_adjusted_percentile(
+    values: Sequence[float] | FloatArray, failed: int, q: float
+) -> float | None:
+    """Nearest-rank quantile with each of ``failed`` requests as one without bound.
+
+    None when it lies among the failures, above every value that was seen; and without values.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    rank = max(1, math.ceil(q * (array.size + failed)))
+    if rank > array.size:
+        return None
     return float(np.partition(array, rank - 1)[rank - 1])
 
 
@@ -79,6 +93,10 @@ class Summary:
 
     ``flags`` names the percentiles that have fewer samples than they need (``p99:few``).
     ``intervals`` maps a percentile's name to its about-95 % interval.
+
+    ``failed`` is how many requests of the set have no value because they failed, and ``adjusted``
+    the percentiles with those above every value: None where that is where the percentile lies. It
+    is empty without failures, which would leave the percentiles as they are.
     """
 
     n: int
@@ -91,10 +109,15 @@ class Summary:
     max: float | None
     flags: tuple[str, ...]
     intervals: dict[str, tuple[float, float]]
+    failed: int = 0
+    adjusted: dict[str, float | None] = field(default_factory=dict)
 
 
-def summarise(values: Sequence[float] | FloatArray) -> Summary:
-    """Summarise values given in the order they were observed; NaN is not a value."""
+def summarise(values: Sequence[float] | FloatArray, failed: int = 0) -> Summary:
+    """Summarise values given in the order they were observed; NaN is not a value.
+
+    ``failed`` requests have none.
+    """
     array = np.asarray(values, dtype=np.float64)
     found = {name: percentile(array, q) for name, q in QUANTILES}
     intervals = {
@@ -108,6 +131,10 @@ def summarise(values: Sequence[float] | FloatArray) -> Summary:
         max=float(array.max()) if array.size else None,
         flags=tuple(f"{name}:few" for name, q in QUANTILES if 0 < array.size < samples_needed(q)),
         intervals=intervals,
+        failed=failed,
+        adjusted={
+            name: failure_adjusted_percentile(array, failed, q) for name, q in QUANTILES if failed
+        },
         **found,
     )
 

@@ -22,7 +22,7 @@ LATENCY_METRICS: tuple[str, ...] = (
     "user_ttft_s",
     "user_latency_s",
 )
-HEALTH_METRICS: tuple[str, ...] = ("loop_lag_s", "client_delay_s", "cpu_ratio")
+HEALTH_METRICS: tuple[str, ...] = ("loop_lag_s", "client_delay_s", "cpu_ratio", "gc_pause_s")
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class StageTally:
 
     ``latency`` and ``failed_latency_s`` cover the held window only: successes in the first,
     failures in the second, never mixed. ``health`` is this stage's client side: event-loop lag,
-    read delay (seconds) and process CPU (0-1 of one core).
+    read delay and garbage-collection pauses (seconds), and process CPU (0-1 of one core).
     """
 
     everything: Counts = field(default_factory=Counts)

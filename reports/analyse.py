@@ -10,18 +10,21 @@ from metrics.slo import RATES, SloLimit, judge, parse_slo
 from metrics.stage import Phase
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts, TallyBook
-from reports.client import client_rows
+from reports.calibration import calibration_sentence
+from reports.client import client_notices, client_rows, measuring_error
 from reports.counting import (
     LATENCY_COLUMNS,
+    cache_of,
     counts_of,
     failures_of,
     latency_of,
+    lengths_of,
     modes_of,
     succeeded,
 )
 from reports.headline import headline
 from reports.load import SavedRun
-from reports.model import RunReport, StageRow, Throughput
+from reports.model import Lengths, RunReport, StageRow, Throughput
 from reports.stages import knee_levels, stage_rows, with_queue
 from reports.verdicts import verdicts_of
 
@@ -36,11 +39,12 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     """
     limits = parse_slo(str(run.meta.get("slo") or "") if slo is None else slo)
     rows = stage_rows(run)
-    client = client_rows(run.book, rows)
+    client = client_rows(run, rows)
     knee = find_knee(knee_levels(run, rows, client))
     rows = with_queue(rows, knee)
     held = run.records[run.records["counted"]]
     totals, held_counts = counts_of(run.records), counts_of(held)
+    lengths = lengths_of(run.records)
     latency = dict(latency_of(held))
     latency["chunk_gap_s"] = _gaps(run.book)
     good_ratio = _good_ratio(held, limits)
@@ -52,16 +56,28 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         folder_name=run.folder.name,
         headline=headline(run.meta, rows, knee, totals, slo_verdicts),
         verdicts=verdicts_of(run, rows, client, totals, slo_verdicts),
-        notices=(*map(str, run.meta.get("notices") or ()), *run.notes, *_remarks(totals, rows)),
+        notices=(
+            *map(str, run.meta.get("notices") or ()),
+            *run.notes,
+            *_remarks(totals, rows),
+            *_short_answers(run, lengths),
+            *client_notices(client),
+        ),
         totals=totals,
         held=held_counts,
         not_sent=totals.offered - totals.ok - totals.failed - totals.cancelled,
         left_out_by_phase=_left_out(run.records),
         stages=rows,
         latency=latency,
+        lengths=lengths,
+        cache=cache_of(run.records),
         modes=modes_of(held),
         failures=failures_of(run.records),
         client=client,
+        client_sentences=(
+            *measuring_error(client),
+            calibration_sentence(run.folder, run.meta, client),
+        ),
         knee=knee,
         slo=slo_verdicts,
         good_ratio=good_ratio,
@@ -172,3 +188,14 @@ def _remarks(totals: Counts, rows: Sequence[StageRow]) -> list[str]:
     if totals.reconnects:
         remarks.append(f"{totals.reconnects} kept connections had been closed and were reopened")
     return remarks
+
+
+def _short_answers(run: SavedRun, lengths: Lengths) -> list[str]:
+    """Endpoints compare at one length only; without it an early end is the model's own affair."""
+    settings = run.meta.get("settings") or {}
+    if not settings.get("ignore_eos") or not lengths.short:
+        return []
+    return [
+        f"{lengths.short} of {lengths.n} answers are shorter than asked for, despite --ignore-eos: "
+        f"{lengths.completion_tokens:,} of {lengths.asked_tokens:,} tokens came"
+    ]

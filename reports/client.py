@@ -1,43 +1,68 @@
 """The client's own state in each stage, and whether it was the client that set the limit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
 
 from metrics.histogram import Histogram
-from metrics.tally import TallyBook
+from metrics.outcome import ReadMode, StampSource
+from reports.load import SavedRun
 from reports.model import ClientRow, StageRow
-from reports.wording import time_ms
+from reports.windows import held_windows
+from reports.wording import count, share, time_ms
 
 LAG_LIMIT_S = 0.05
 LAG_SHARE_OF_TTFT = 0.1
 """A lag is small against a TTFT ten times as long, whatever its size."""
 CPU_LIMIT_RATIO = 0.9
+CHURN_RATIO = 0.1
+CHURN_MINIMUM = 5
+"""Fewer connections than this are chance, whatever their share."""
 
 
-def client_rows(book: TallyBook | None, rows: Sequence[StageRow]) -> tuple[ClientRow, ...]:
-    """A row for each stage in which the client watched itself."""
-    if book is None:
-        return ()
-    watched = [row for row in rows if row.stage in book.by_stage]
-    return tuple(
-        _row(row, health)
-        for row in watched
-        if (health := book.by_stage[row.stage].health)["loop_lag_s"].n
+def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...]:
+    """A row for each stage in which the client watched itself or a held request was started."""
+    windows = held_windows(run.marks, run.records)
+    tallies = run.book.by_stage if run.book is not None else {}
+    # No pause in a whole run means that nobody counted them: the run is of an older version.
+    paused = any(tally.health["gc_pause_s"].n for tally in tallies.values())
+    firsts = run.records.drop_duplicates(["worker", "user_class", "user"]).index
+    found = []
+    for row in rows:
+        held = run.records[(run.records["stage"] == row.stage) & run.records["counted"]]
+        health = tallies[row.stage].health if row.stage in tallies else {}
+        watched = "loop_lag_s" in health and health["loop_lag_s"].n > 0
+        if not watched and not len(held):
+            continue
+        held_s = sum(window.length_s for window in windows.get(row.stage, ()))
+        found.append(
+            ClientRow(
+                stage=row.stage,
+                **_health(health, row.ttft.p50),
+                **_pauses(health["gc_pause_s"] if watched and paused else None, held_s),
+                **_connections(held, new_users=int(held.index.isin(firsts).sum())),
+                **_reads(held),
+            )
+        )
+    return tuple(found)
+
+
+def _health(health: Mapping[str, Histogram], ttft_s: float | None) -> dict[str, Any]:
+    nothing = Histogram()
+    lag, delay, cpu = (
+        health.get(name, nothing) for name in ("loop_lag_s", "client_delay_s", "cpu_ratio")
     )
-
-
-def _row(row: StageRow, health: Mapping[str, Histogram]) -> ClientRow:
-    lag, delay, cpu = health["loop_lag_s"], health["client_delay_s"], health["cpu_ratio"]
-    return ClientRow(
-        stage=row.stage,
-        loop_lag_p50_s=lag.percentile(0.5),
-        loop_lag_p99_s=lag.percentile(0.99),
-        client_delay_p50_s=delay.percentile(0.5),
-        client_delay_p99_s=delay.percentile(0.99),
-        cpu_mean_ratio=cpu.mean,
-        cpu_max_ratio=cpu.maximum,
-        n=lag.n,
-        limited=_limited(lag.percentile(0.99), cpu.mean, row.ttft.p50),
-    )
+    return {
+        "loop_lag_p50_s": lag.percentile(0.5),
+        "loop_lag_p99_s": lag.percentile(0.99),
+        "client_delay_p50_s": delay.percentile(0.5),
+        "client_delay_p99_s": delay.percentile(0.99),
+        "cpu_mean_ratio": cpu.mean,
+        "cpu_max_ratio": cpu.maximum,
+        "n": lag.n,
+        "limited": _limited(lag.percentile(0.99), cpu.mean, ttft_s),
+    }
 
 
 def _limited(lag_s: float | None, cpu: float | None, ttft_s: float | None) -> str | None:
@@ -47,3 +72,103 @@ def _limited(lag_s: float | None, cpu: float | None, ttft_s: float | None) -> st
     if lag_s is not None and lag_s > max(LAG_LIMIT_S, LAG_SHARE_OF_TTFT * (ttft_s or 0.0)):
         return f"the event loop ran {time_ms(lag_s)} late at p99: add workers"
     return None
+
+
+def _pauses(pauses: Histogram | None, held_s: float) -> dict[str, Any]:
+    if pauses is None:
+        names = ("gc_pauses", "gc_pause_p99_s", "gc_pause_max_s", "gc_share")
+        return dict.fromkeys(names)
+    return {
+        "gc_pauses": pauses.n,
+        "gc_pause_p99_s": pauses.percentile(0.99),
+        "gc_pause_max_s": pauses.maximum,
+        "gc_share": pauses.total / held_s if held_s else None,
+    }
+
+
+def _connections(held: pd.DataFrame, new_users: int) -> dict[str, Any]:
+    told = held[held["connection_reused"] | (held["connections_opened"] > 0)]
+    opened = int(told["connections_opened"].sum())
+    extra = opened - new_users
+    churned = None
+    if extra >= CHURN_MINIMUM and extra > CHURN_RATIO * len(told):
+        churned = f"{opened:,} for {count(len(told), 'request')} ({share(opened, len(told))})"
+    return {
+        "connection_requests": len(told),
+        "connections_opened": opened,
+        "connections_reused": int(told["connection_reused"].sum()),
+        "reconnects": int(held["reconnects"].sum()),
+        "connections_churned": churned,
+    }
+
+
+def _reads(held: pd.DataFrame) -> dict[str, Any]:
+    streams = held[held["streamed"] & held["ttft_s"].notna()]
+    merged = held["merged_reads"].fillna(0)
+    return {
+        "streams": len(streams),
+        "kernel_stamped": int((streams["stamp_source"] == StampSource.KERNEL.value).sum()),
+        "merged_reads": int(merged.sum()),
+        "requests_with_merged_reads": int((merged > 0).sum()),
+        **_read_modes(streams),
+    }
+
+
+def _read_modes(streams: pd.DataFrame) -> dict[str, Any]:
+    """What records of today say of each stream's reads; those of older versions do not."""
+    if not streams["read_mode"].notna().any():
+        names = ("first_merged", "ttft_late_max_s", "fully_read", "noticed_late_mean_s")
+        return dict.fromkeys(names)
+    late_s = pd.to_numeric(streams["ttft_late_max_s"]).dropna()
+    lazy = streams[streams["read_mode"] == ReadMode.LAZY.value]
+    return {
+        "noticed_late_mean_s": float(lazy["noticed_late_s"].mean()) if len(lazy) else None,
+        "first_merged": len(late_s),
+        "ttft_late_max_s": float(late_s.max()) if len(late_s) else None,
+        "fully_read": int((streams["read_mode"] == ReadMode.FULL.value).sum()),
+    }
+
+
+def client_notices(rows: Sequence[ClientRow]) -> Iterator[str]:
+    """What a reader must know of how the requests were sent and timed."""
+    for row in rows:
+        if row.connections_churned is not None:
+            yield (
+                f"stage {row.stage + 1}: connections churned, {row.connections_churned}: each new "
+                "one pays for TCP and TLS again. Check whether the endpoint or a proxy answers "
+                "'Connection: close' or closes kept connections early"
+            )
+    streams = sum(row.streams for row in rows)
+    by_user = streams - sum(row.kernel_stamped for row in rows)
+    if by_user:
+        yield (
+            f"{by_user:,} of {count(streams, 'stream')} bear this process's times and not the "
+            "kernel's: their TTFT includes the client's own delay"
+        )
+
+
+def measuring_error(rows: Sequence[ClientRow]) -> Iterator[str]:
+    """How far the client itself can have falsified the figures, in the worst stage."""
+    known = [
+        f"{what} {time_ms(worst)}{where}"
+        for what, name, where in (
+            ("event loop late by up to", "loop_lag_p99_s", " (p99)"),
+            ("first tokens read up to", "client_delay_p99_s", " late (p99)"),
+            ("first tokens in merged reads up to", "ttft_late_max_s", " late"),
+            ("garbage collections of up to", "gc_pause_max_s", ""),
+        )
+        if (worst := _worst(rows, name)) is not None
+    ]
+    if known:
+        yield f"measuring error, worst stage: {', '.join(known)}"
+    told = [row for row in rows if row.fully_read is not None]
+    if told:
+        full, streams = sum(row.fully_read or 0 for row in told), sum(row.streams for row in told)
+        yield f"gaps from {full:,} of {count(streams, 'stream')} (fully read)"
+    if (late_s := _worst(rows, "noticed_late_mean_s")) is not None:
+        yield f"users of lazily read streams asked again {time_ms(late_s)} late, worst stage's mean"
+
+
+def _worst(rows: Sequence[ClientRow], name: str) -> float | None:
+    values = (getattr(row, name) for row in rows)
+    return max((value for value in values if value is not None), default=None)

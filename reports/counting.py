@@ -8,7 +8,7 @@ import pandas as pd
 from metrics.outcome import Outcome
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts
-from reports.model import FailureRow, ModeRow
+from reports.model import CacheUse, FailureRow, Lengths, ModeRow
 
 LATENCY_COLUMNS = (
     "ttft_s",
@@ -17,6 +17,7 @@ LATENCY_COLUMNS = (
     "e2e_latency_s",
     "user_ttft_s",
     "user_latency_s",
+    "client_wait_s",
 )
 _NEVER_SENT = {outcome.value for outcome in Outcome if not outcome.reached_wire}
 _FAILED = {outcome.value for outcome in Outcome if outcome.failed}
@@ -60,12 +61,18 @@ def counts_of(records: pd.DataFrame) -> Counts:
 def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
     """Summaries of successes; a metric of streams has samples from streams alone.
 
+    Each says how many of the requests that should have had it failed, because an endpoint that
+    refuses what it cannot serve well has fine percentiles.
     Several levels together get no intervals: their sections would compare the levels.
     """
     ok = succeeded(records)
     streamed = ok[ok["streamed"]]
+    bad = failed(records)
+    bad_streams = int(bad["stream_asked"].sum())
     found = {
-        name: summarise((streamed if name in STREAMED_ONLY else ok)[name].dropna().to_numpy())
+        name: summarise(streamed[name].dropna().to_numpy(), bad_streams)
+        if name in STREAMED_ONLY
+        else summarise(ok[name].dropna().to_numpy(), len(bad))
         for name in LATENCY_COLUMNS
     }
     if ok["stage"].nunique() > 1:
@@ -73,13 +80,42 @@ def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
     return found
 
 
-def modes_of(records: pd.DataFrame) -> tuple[ModeRow, ...]:
-    """A row for each user class and for whether its answers really came as streams."""
+def lengths_of(records: pd.DataFrame) -> Lengths:
+    """Asked against got, over all successes whose tokens the server counted."""
+    ok = succeeded(records).dropna(subset=["asked_max_tokens", "completion_tokens"])
+    return Lengths(
+        n=len(ok),
+        asked_tokens=int(ok["asked_max_tokens"].sum()),
+        completion_tokens=int(ok["completion_tokens"].sum()),
+        short=int((ok["completion_tokens"] < ok["asked_max_tokens"]).sum()),
+    )
+
+
+def cache_of(records: pd.DataFrame) -> CacheUse:
+    """The server's prefix cache, over all successes that told of it."""
     ok = succeeded(records)
+    known = ok.dropna(subset=["cached_tokens", "prompt_tokens"])
+    cached, prompt = int(known["cached_tokens"].sum()), int(known["prompt_tokens"].sum())
+    return CacheUse(
+        known=len(known),
+        unknown=len(ok) - len(known),
+        cached_tokens=cached,
+        prompt_tokens=prompt,
+        ratio=cached / prompt if prompt else None,
+    )
+
+
+def modes_of(records: pd.DataFrame) -> tuple[ModeRow, ...]:
+    """A row for each user class and for whether its answers really came as streams.
+
+    A failure belongs to what was asked for.
+    """
+    ok, bad = succeeded(records), failed(records)
     rows = []
     for (user_class, streamed), part in ok.groupby(["user_class", "streamed"], observed=True):
         mode = "streamed" if streamed else "plain"
-        rows.append(ModeRow(mode, str(user_class), latency_of(part)))
+        of_class = (bad["user_class"] == user_class) & (bad["stream_asked"] == streamed)
+        rows.append(ModeRow(mode, str(user_class), latency_of(pd.concat([part, bad[of_class]]))))
     return tuple(rows)
 
 

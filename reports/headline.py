@@ -39,6 +39,8 @@ def headline(
         sentences.append(f"Objective {verdict.limit.text}: {end}, {seen(verdict)}.")
     if meta.get("insecure"):
         sentences.append("TLS certificates were not verified (--insecure).")
+    if meta.get("proxy"):
+        sentences.append(f"Requests went through the proxy {meta['proxy']}.")
     return tuple(sentences)
 
 

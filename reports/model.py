@@ -39,6 +39,9 @@ class StageRow:
     users_seen: int | None
     reached: bool
     window_s: float | None
+    window_begin_s: float | None
+    """The held window's bounds, the widest over the workers, each on its own clock."""
+    window_end_s: float | None
     offered: int
     sent: int
     completed: int
@@ -90,9 +93,13 @@ class ModeRow:
     metrics: Mapping[str, Summary]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRow:
-    """The client's own state in one stage's window: times in seconds, CPU as 0-1 of one core."""
+    """The client's own state in one stage's window: times in seconds, CPU as 0-1 of one core.
+
+    What the process watched is None where it did not; what the records say is of the requests
+    that were started in the window.
+    """
 
     stage: int
     loop_lag_p50_s: float | None
@@ -102,7 +109,35 @@ class ClientRow:
     client_delay_p99_s: float | None
     cpu_mean_ratio: float | None
     cpu_max_ratio: float | None
+    gc_pauses: int | None
+    """Collections by Python's garbage collector, over all workers."""
+    gc_pause_p99_s: float | None
+    gc_pause_max_s: float | None
+    gc_share: float | None
+    """All pauses together, as 0-1 of the workers' held time."""
     n: int
+    connection_requests: int
+    """Requests whose transport tells its connections; the openai SDK does not."""
+    connections_opened: int
+    connections_reused: int
+    reconnects: int
+    """Kept connections that turned out closed and were opened again."""
+    connections_churned: str | None
+    """How many were opened beyond each new user's first, when that is more than 10 %."""
+    streams: int
+    """Requests whose answer came as a stream with at least one output."""
+    kernel_stamped: int
+    """Of the streams, those whose times are the kernel's."""
+    merged_reads: int
+    requests_with_merged_reads: int
+    first_merged: int | None
+    """Streams whose first output was read in one piece with later output; None: not recorded."""
+    ttft_late_max_s: float | None
+    """How late the TTFT of any of these may be at most; None: of none."""
+    fully_read: int | None
+    """Streams of which every chunk was stamped, so that they have gaps; None: not recorded."""
+    noticed_late_mean_s: float | None
+    """How long after the end of a lazily read stream its user learnt of it, on average."""
     limited: str | None
     """Why the stage's figures speak of the client and not of the endpoint; None when not."""
 
@@ -113,6 +148,30 @@ class Throughput:
 
     seconds: float | None
     output_tokens_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Tokens asked for and tokens that came, over successes that have both numbers."""
+
+    n: int
+    asked_tokens: int
+    completion_tokens: int
+    short: int
+    """Answers with fewer tokens than were asked for: most models end when they are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """Prompt tokens that came from the server's cache, over successes that tell; tokens."""
+
+    known: int
+    unknown: int
+    """Successes whose server said nothing of its cache, which is not the same as no hit."""
+    cached_tokens: int
+    prompt_tokens: int
+    """Of the known ones alone."""
+    ratio: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +189,13 @@ class RunReport:
     left_out_by_phase: Mapping[str, int]
     stages: tuple[StageRow, ...]
     latency: Mapping[str, Summary]
+    lengths: Lengths
+    cache: CacheUse
     modes: tuple[ModeRow, ...]
     failures: tuple[FailureRow, ...]
     client: tuple[ClientRow, ...]
+    client_sentences: tuple[str, ...]
+    """The measuring error, and what this host can do as a client."""
     knee: KneeEstimate
     slo: tuple[SloVerdict, ...]
     good_ratio: float | None

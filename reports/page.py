@@ -24,6 +24,10 @@ DEFINITIONS = {
     "queue share": "share of each request's cycle spent waiting for its first token beyond what "
     "it waits at low load; the knee is users × (1 − queue share)",
     "429s": "attempts that were answered 429",
+    "late": "event loop: how much later than asked a sleeper of 20 ms woke up; first token: how "
+    "long after the kernel had it the client read it",
+    "GC": "pauses in which Python's garbage collector stops a whole worker",
+    "merged reads": "reads that held several output chunks: their chunks bear the last one's time",
     "*": "fewer samples than the percentile needs (p95 72, p99 368, p99.9 3,688)",
 }
 
@@ -38,7 +42,11 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ms=wording.time_ms, number=wording.number, percent=_percent, text=_text
+        ms=wording.time_ms,
+        number=wording.number,
+        percent=_percent,
+        fine_percent=_fine_percent,
+        text=_text,
     )
     template = environment.get_template("report.html.j2")
     return template.render(
@@ -60,6 +68,10 @@ def _label(report: RunReport) -> str:
 
 def _percent(value: float | None) -> str:
     return wording.MISSING if value is None else f"{value:.1%}"
+
+
+def _fine_percent(value: float | None) -> str:
+    return wording.MISSING if value is None else f"{value:.3%}"
 
 
 def _text(value: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from metrics.knee import KneeEstimate, Level, LevelEvidence
+from metrics.outcome import Outcome
 from metrics.run_files import mark_to_wire
 from metrics.stage import Phase
 from metrics.statistics import mean
@@ -13,6 +14,9 @@ from reports.counting import counts_of, latency_of, succeeded
 from reports.load import SavedRun
 from reports.model import ClientRow, StageRow
 from reports.windows import Window, WindowRates, held_windows, window_rates
+
+CLIENT_LIMITED = "client-limited: "
+"""What the flag of a stage begins with whose requests the client itself could not send."""
 
 
 def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
@@ -56,6 +60,8 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         users_seen=users,
         reached=stage not in run.not_reached and rates.window_s is not None,
         window_s=rates.window_s,
+        window_begin_s=min((w.begin_s for w in windows if w.length_s), default=None),
+        window_end_s=max((w.end_s for w in windows if w.length_s), default=None),
         offered=counts.offered,
         sent=counts.sent,
         completed=counts.ok,
@@ -76,7 +82,10 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         e2e_latency=latency["e2e_latency_s"],
         queue_share=None,
         carried_users=None,
-        flags=_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
+        flags=(
+            *_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
+            *_out_of_resources(own),
+        ),
     )
 
 
@@ -89,6 +98,12 @@ def _flags(stage: int, run: SavedRun, offered: int, ok: int, few: Sequence[str])
     elif not ok:
         flags.append("no success")
     return (*flags, *(f"TTFT {flag.replace(':', ': too ')}" for flag in few))
+
+
+def _out_of_resources(records: pd.DataFrame) -> tuple[str, ...]:
+    """Of all the stage's requests: descriptors taken before the window are missed inside it."""
+    n = int((records["outcome"] == Outcome.CLIENT_RESOURCE.value).sum())
+    return (f"{CLIENT_LIMITED}{n:,} found no descriptor or port",) if n else ()
 
 
 def _little(rates: WindowRates, held: pd.DataFrame) -> float | None:
@@ -128,7 +143,8 @@ def knee_levels(
 def _void(row: StageRow, limited: str | None) -> str | None:
     if not row.reached:
         return f"{row.target_users} users were not reached"
-    return f"client-limited: {limited}" if limited else None
+    starved = next((flag for flag in row.flags if flag.startswith(CLIENT_LIMITED)), None)
+    return f"{CLIENT_LIMITED}{limited}" if limited else starved
 
 
 def with_queue(rows: Sequence[StageRow], knee: KneeEstimate) -> tuple[StageRow, ...]:

@@ -22,6 +22,7 @@ def summary_values(report: RunReport) -> dict[str, Any]:
         "name": report.meta.get("name"),
         "model": report.meta.get("model"),
         "url": report.meta.get("url"),
+        "proxy": report.meta.get("proxy"),
         "started_at": report.started_at,
         "ended_at": report.ended_at,
         "complete": report.complete,
@@ -38,6 +39,8 @@ def summary_values(report: RunReport) -> dict[str, Any]:
         "held": report.held.to_wire(),
         "left_out_by_phase": dict(report.left_out_by_phase),
         "latency": {name: _summary(summary) for name, summary in report.latency.items()},
+        "lengths": asdict(report.lengths),
+        "cache": asdict(report.cache),
         "modes": [
             {
                 "mode": row.mode,
@@ -49,6 +52,7 @@ def summary_values(report: RunReport) -> dict[str, Any]:
         "stages": [_stage(row) for row in report.stages],
         "failures": [{**asdict(row), "latency": _summary(row.latency)} for row in report.failures],
         "client": [asdict(row) for row in report.client],
+        "client_sentences": list(report.client_sentences),
         "knee": {**asdict(report.knee), "sentence": report.knee.sentence()},
         "slo": [{"limit": v.limit.text, "value": v.value, "met": v.met} for v in report.slo],
         "good_ratio": report.good_ratio,
@@ -68,6 +72,8 @@ def _summary(summary: Summary) -> dict[str, Any]:
     values.update({name: getattr(summary, name) for name in _QUANTILES})
     values["flags"] = list(summary.flags)
     values["intervals"] = {name: list(bounds) for name, bounds in summary.intervals.items()}
+    values["failed"] = summary.failed
+    values["failure_adjusted"] = dict(summary.adjusted)
     return values
 
 

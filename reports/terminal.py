@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.model import ExitCode, RunReport, StageRow
-from reports.wording import number, time_ms
+from reports.wording import number, share, time_ms
 
 PLAIN_WIDTH = 150
 _STAGE_COLUMNS = (
@@ -52,6 +52,8 @@ def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
         console.print(_failure_table(report))
     for sentence in report.headline:
         console.print(Text(sentence))
+    for sentence in report.client_sentences:
+        console.print(Text(f"client: {sentence}"))
     for notice in report.notices:
         console.print(Text(f"note: {notice}"))
     for verdict in report.verdicts:
@@ -88,7 +90,7 @@ def _cells(row: StageRow) -> tuple[str, ...]:
         number(row.output_tokens_per_s, 0),
         number(row.in_flight),
         str(row.rate_limited_attempts),
-        str(row.failed),
+        f"{row.failed} ({share(row.failed, row.offered)})" if row.failed else "0",
         "n/a" if row.queue_share is None else f"{row.queue_share:.0%}",
         ", ".join(row.remarks),
     )

@@ -6,6 +6,7 @@ from metrics.slo import SloVerdict
 from metrics.tally import Counts
 from reports.load import SavedRun
 from reports.model import ClientRow, ExitCode, StageRow, Verdict
+from reports.stages import CLIENT_LIMITED
 from reports.wording import count, seen, share
 
 
@@ -24,6 +25,15 @@ def verdicts_of(
             Verdict(ExitCode.INVALID, f"stage {row.stage + 1} is client-limited: {row.limited}")
             for row in client
             if row.limited
+        ),
+        *(
+            Verdict(
+                ExitCode.INVALID,
+                f"stage {row.stage + 1} is {flag}: add workers, or raise ulimit -n",
+            )
+            for row in rows
+            for flag in row.flags
+            if flag.startswith(CLIENT_LIMITED)
         ),
         *(_missed(verdict) for verdict in slo if not verdict.met),
     )

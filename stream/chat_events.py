@@ -83,8 +83,11 @@ def parse_chunk(payload: bytes) -> ChatChunk:
         wire = _decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return read_chunk(payload)
-    if not wire.choices or len(wire.choices) != 1 or wire.object == "error":
+    if wire.choices is None or len(wire.choices) > 1 or wire.object == "error":
         return read_chunk(payload)
+    if not wire.choices:
+        usage = None if wire.usage is None else _usage_of(wire.usage)
+        return ChatChunk(usage=usage, model=wire.model or None)
     choice = wire.choices[0]
     delta = choice.delta or _NO_DELTA
     text = delta.content

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from stream.body_kind import HEAD_BYTES, BodyKind, kind_from_bytes, kind_from_head
 from stream.chat_chunk import ChatChunk, MalformedChunk, ReplyError, ToolCallKey, Usage
 from stream.chat_events import parse_chunk
+from stream.chunk_template import ChunkTemplate, template_of
 from stream.plain_body import PlainReply, read_error_body, read_plain
 from stream.sse import SseDecoder
+
+_TRIES = 4
+"""Templates made for one reply at most: one costs as much as some ten chunks decoded."""
 
 __all__ = ["Reply", "ReplyError", "ReplyReader"]
 
@@ -74,9 +78,14 @@ class ReplyReader:
         self._body_bytes = 0
         self._keepalives = 0
         self._parse_errors = 0
-        self._output_at_s: array[float] = array("d")
+        self.output_at_s: array[float] = array("d")
+        """Arrival times of the chunks with output so far; only to be read."""
+        self._at_boundary = False
         self._first_answer_s: float | None = None
         self._done = False
+        self._template: ChunkTemplate | None = None
+        self._untemplated = 0
+        self._first_shared = False
         self._choices: set[int] = set()
         self._finish_reasons: dict[int, str] = {}
         self._calls: set[ToolCallKey] = set()
@@ -88,17 +97,22 @@ class ReplyReader:
     @property
     def started(self) -> bool:
         """Whether generated output of any kind has been seen in a stream."""
-        return bool(self._output_at_s)
+        return bool(self.output_at_s)
 
     @property
     def outputs(self) -> int:
         """How many chunks with output have been seen."""
-        return len(self._output_at_s)
+        return len(self.output_at_s)
+
+    @property
+    def first_output_shared(self) -> bool:
+        """Whether more came in the first output's piece, whose time is then the last packet's."""
+        return self._first_shared
 
     @property
     def last_output_s(self) -> float | None:
         """When the newest chunk with output arrived; None before the first."""
-        return self._output_at_s[-1] if self._output_at_s else None
+        return self.output_at_s[-1] if self.output_at_s else None
 
     @property
     def done(self) -> bool:
@@ -125,6 +139,10 @@ class ReplyReader:
             EventTooLarge: one event outgrew the decoder; ``close`` still gives what was read.
         """
         self._body_bytes += len(data)
+        template = self._template
+        if template is not None and self._at_boundary and template.matches_event(data):
+            self.output_at_s.append(at_s)
+            return
         if self._kind is not BodyKind.EVENTS:
             self._keep(data)
             if self._kind is BodyKind.UNDECIDED:
@@ -134,8 +152,8 @@ class ReplyReader:
             data = bytes(self._body)
             self._body.clear()
         if not self._done:
-            for payload in self._sse.feed(data):
-                self._read(payload, at_s)
+            self._read_all(self._sse.feed(data), at_s)
+            self._at_boundary = self._sse.between_events and not self._done
 
     def feed_payload(self, payload: bytes, at_s: float) -> None:
         """The data of one event, from another decoder; read in place of ``feed``."""
@@ -165,12 +183,12 @@ class ReplyReader:
             status=self._status,
             streamed=streamed,
             headers_s=self._headers_s,
-            output_at_s=self._output_at_s,
-            first_output_s=self._output_at_s[0] if self._output_at_s else None,
+            output_at_s=self.output_at_s,
+            first_output_s=self.output_at_s[0] if self.output_at_s else None,
             first_answer_s=self._first_answer_s,
             last_output_s=self.last_output_s,
             end_s=at_s,
-            chunks=len(self._output_at_s),
+            chunks=len(self.output_at_s),
             keepalives=self._keepalives + self._sse.comments,
             saw_done=self._done,
             finish_reason=reasons[min(reasons)] if finished else None,
@@ -199,6 +217,19 @@ class ReplyReader:
         limit_bytes = ERROR_BODY_BYTES if self._kind is BodyKind.ERROR else PLAIN_BODY_BYTES
         self._body += data[: max(0, limit_bytes - len(self._body))]
 
+    def _read_all(self, payloads: list[bytes], at_s: float) -> None:
+        started = self.started
+        for place, payload in enumerate(payloads):
+            template = self._template
+            if template is not None and not self._done and template.matches(payload):
+                # The chunk that the template was made from has already set the first times.
+                self.output_at_s.append(at_s)
+                continue
+            self._read(payload, at_s)
+            if not started and self.started:
+                started = True
+                self._first_shared = place + 1 < len(payloads) or self._sse.pending
+
     def _read(self, payload: bytes, at_s: float) -> None:
         if self._done:
             return
@@ -216,12 +247,19 @@ class ReplyReader:
             self._parse_errors += 1
             return
         if chunk.output:
-            self._output_at_s.append(at_s)
+            if self._untemplated < _TRIES and self._texts is None:
+                self._learn(payload, chunk)
+            self.output_at_s.append(at_s)
             if chunk.answer and self._first_answer_s is None:
                 self._first_answer_s = at_s
         elif chunk.empty:
             self._keepalives += 1
         self._take(chunk)
+
+    def _learn(self, payload: bytes, chunk: ChatChunk) -> None:
+        """Look for a template, unless each chunk of this stream is of its own kind."""
+        self._untemplated += 1
+        self._template = template_of(payload, chunk) or self._template
 
     def _take(self, chunk: ChatChunk) -> None:
         self._choices.update(chunk.choices)

@@ -39,6 +39,11 @@ class SseDecoder:
         """Whether bytes are held that make no event yet; at the end they are lost."""
         return bool(self._tail or self._held or self._start)
 
+    @property
+    def between_events(self) -> bool:
+        """Whether the next byte begins a line, and that line an event."""
+        return not (self._tail or self._held or self._after_cr) and self._start is None
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next piece; return the data of the events that it completes.
 
@@ -53,6 +58,12 @@ class SseDecoder:
         if b"\n" not in data:
             self._keep(data)
             return []
+        if not self._held and b"\n\n" in data and len(data) + len(self._tail) <= self._limit_bytes:
+            events = self._plain_events(data)
+            return self._read_lines(data) if events is None else events
+        return self._read_lines(data)
+
+    def _read_lines(self, data: bytes) -> list[bytes]:
         lines = data.split(b"\n")
         rest = lines.pop()
         if self._tail:
@@ -75,6 +86,28 @@ class SseDecoder:
                 self._read_other(line)
         if rest:
             self._keep(rest)
+        return events
+
+    def _plain_events(self, data: bytes) -> list[bytes] | None:
+        """The events of a piece in which each is one ``data: `` line; None when any is not.
+
+        Nearly every piece is so. Split where an event's end meets the next one's beginning: when
+        no other line end is left, every part is one line and what it begins with is known.
+        """
+        text = bytes(self._tail) + data if self._tail else data
+        if not text.startswith(b"data: "):
+            return None
+        events = text.split(b"\n\ndata: ")
+        line_ends = text.count(b"\n") - 2 * (len(events) - 1)
+        rest = b""
+        if line_ends == 2 and text.endswith(b"\n\n"):
+            events[-1] = events[-1][:-2]
+        elif line_ends == 0:
+            rest = b"data: " + events.pop()
+        else:
+            return None
+        events[0] = events[0][6:]
+        self._tail[:] = rest
         return events
 
     def _with_lf(self, data: bytes) -> bytes:

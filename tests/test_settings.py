@@ -370,7 +370,7 @@ def test_headers_and_paths_are_not_in_the_web_form():
     """Locust shows the form's values in its page's source."""
     hidden = {dest for dest, action in _actions().items() if not action.include_in_web_ui}
 
-    assert hidden == {"header", "ca_file", "runs_dir"}
+    assert hidden == {"header", "ca_file", "proxy", "runs_dir"}
 
 
 @pytest.mark.parametrize("word", ["key", "secret", "password", "auth", "bearer"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from metrics.latency import arrived_in_one_lump, chunk_gaps_s, max_gap_s
-from metrics.outcome import Outcome, TokenSource
+from metrics.outcome import Outcome, ReadMode, TokenSource
 from metrics.record import RequestRecord
 from stream.reply import Reply, ReplyReader
 from users.classify import Verdict, classify
@@ -71,6 +71,7 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
     buffered = reply.streamed and arrived_in_one_lump(reply.output_at_s, completion_tokens)
     waited_s = facts.sent_at_s - wanted_at_s
     streamed = reply.streamed
+    gaps_known = streamed and facts.read_mode is ReadMode.FULL
     last_token_s = reply.last_output_s if streamed else None
     record = RequestRecord(
         run_id=context.run_id,
@@ -98,7 +99,7 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
         streamed=streamed,
         stream_asked=wish.stream,
         chunks=reply.chunks,
-        max_gap_s=max_gap_s(reply.output_at_s),
+        max_gap_s=max_gap_s(reply.output_at_s) if gaps_known else None,
         keepalives=reply.keepalives,
         buffered=buffered,
         saw_done=reply.saw_done,
@@ -114,7 +115,7 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
         **_outcome_fields(verdict, reply, context),
         **_transport_fields(facts, request_id, context),
     )
-    gaps_s = chunk_gaps_s(reply.output_at_s) if streamed else ()
+    gaps_s = chunk_gaps_s(reply.output_at_s) if gaps_known else ()
     return Answer(record, gaps_s, facts.interrupt)
 
 
@@ -141,6 +142,9 @@ def _transport_fields(facts: WireFacts, request_id: str, context: RunContext) ->
         "stamp_source": facts.stamp_source,
         "client_delay_s": facts.client_delay_s,
         "merged_reads": facts.merged_reads,
+        "read_mode": facts.read_mode,
+        "ttft_late_max_s": facts.ttft_late_max_s,
+        "noticed_late_s": facts.noticed_late_s,
         "served_by": context.masker.sample(served_by) if served_by else None,
         "request_id": request_id,
         "limit_requests": _whole(headers, "x-ratelimit-limit-requests"),

@@ -41,11 +41,13 @@ class ChatUser(User):
         self._lengths = self.context.chance("output_tokens", self.number)
         self._pauses = self.context.chance("think_time", self.number)
         self._think_s = 0.0
+        self._noticed_late_s = 0.0
 
     def wait_time(self) -> float:
         """Locust's hook: the pause before the next request, in seconds."""
         self._think_s = max(0.0, self.context.settings.think_time_s.sample(self._pauses))
-        return self._think_s
+        # The person began to think when the answer ended, not when we came round to reading it.
+        return max(0.0, self._think_s - self._noticed_late_s)
 
     def stop(self, force: bool = False) -> bool:
         """Locust's hook: end this user, after the request under way unless it is forced."""
@@ -62,6 +64,7 @@ class ChatUser(User):
             raise StopUser
         transport = self.context.transports[self.kind]
         answer = ask(self.context, transport, self._next_wish())
+        self._noticed_late_s = answer.record.noticed_late_s
         self._fire(answer)
         if answer.interrupt is not None:
             raise answer.interrupt

@@ -1,13 +1,13 @@
 """Kept connections to one endpoint, and the TLS context they share."""
 
 import ssl
-from typing import Any
 
 import gevent.socket
 import gevent.ssl
-from geventhttpclient.connectionpool import ConnectionPool, SSLConnectionPool
+from geventhttpclient.connectionpool import ConnectionPool
 
 from settings import TimeLimits
+from users.connecting import open_socket
 from workloads.endpoint import ChatEndpoint
 
 POOL_SIZE = 100_000
@@ -15,18 +15,30 @@ POOL_SIZE = 100_000
 
 
 class CountingPool(ConnectionPool):
-    """A pool that can tell a new connection from a kept one."""
+    """A pool that can tell a new connection from a kept one, over TCP or over TLS."""
 
-    def __init__(self, *args: object, **keywords: object) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(
+        self, endpoint: ChatEndpoint, limits: TimeLimits, tls: ssl.SSLContext | None
+    ) -> None:
+        where = (endpoint.host, endpoint.port, endpoint.host, endpoint.port)
+        super().__init__(*where, size=POOL_SIZE)
+        self._endpoint = endpoint
+        self._limits = limits
+        self._tls = tls
         self._fresh: set[int] = set()
 
-    def after_connect(self, sock: gevent.socket.socket) -> None:
-        sock.setsockopt(gevent.socket.IPPROTO_TCP, gevent.socket.TCP_NODELAY, 1)
+    def _create_socket(self) -> gevent.socket.socket:
+        sock = open_socket(self._endpoint, self._tls, self._limits.connect_s)
+        sock.settimeout(self._limits.first_token_s)
         self._fresh.add(id(sock))
+        return sock
 
     def take(self) -> tuple[gevent.socket.socket, bool]:
-        """A connection, and whether it was opened for this call."""
+        """A connection, and whether it was opened for this call.
+
+        Raises:
+            OSError: as ``users.connecting.open_socket``.
+        """
         sock = self.get_socket()
         fresh = id(sock) in self._fresh
         self._fresh.discard(id(sock))
@@ -42,30 +54,6 @@ class CountingPool(ConnectionPool):
             raise
         self._fresh.discard(id(sock))
         return sock
-
-
-class CountingTlsPool(CountingPool, SSLConnectionPool):
-    """The same over TLS."""
-
-
-def open_pool(
-    endpoint: ChatEndpoint, limits: TimeLimits, tls: ssl.SSLContext | None
-) -> CountingPool:
-    """A pool over TCP, or over TLS when a context is given."""
-    where = (endpoint.host, endpoint.port, endpoint.host, endpoint.port)
-    keywords: dict[str, Any] = {
-        "size": POOL_SIZE,
-        "connection_timeout": limits.connect_s,
-        "network_timeout": limits.first_token_s,
-    }
-    if tls is None:
-        return CountingPool(*where, **keywords)
-    return CountingTlsPool(
-        *where,
-        ssl_context_factory=lambda cafile=None: tls,
-        insecure=tls.verify_mode == ssl.CERT_NONE,
-        **keywords,
-    )
 
 
 def tls_context(ca_file: str | None, insecure: bool) -> ssl.SSLContext:

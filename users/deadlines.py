@@ -22,6 +22,12 @@ class Deadlines:
     def __init__(self, limits: TimeLimits) -> None:
         self._limits = limits
 
+    @property
+    def shortest_s(self) -> float | None:
+        """The shortest of the limits on an answer; None when there is none."""
+        limits = (self._limits.first_token_s, self._limits.idle_s, self._limits.total_s)
+        return min((limit for limit in limits if limit is not None), default=None)
+
     def remaining_s(
         self, elapsed_s: float, started: bool, last_output_s: float = 0.0
     ) -> float | None:

@@ -21,7 +21,7 @@ from metrics.outcome import Outcome
 from settings import TimeLimits
 from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
-from users.connections import open_pool
+from users.connections import CountingPool
 from users.deadlines import DRAIN_S, Deadlines, LimitReached
 from users.http_request import RequestWriter
 from users.wire import ChatRequest, WireFacts, WireFailure
@@ -44,7 +44,7 @@ class FastHttpTransport:
     ) -> None:
         self._limits = limits
         self._deadlines = Deadlines(limits)
-        self._pool = open_pool(endpoint, limits, tls)
+        self._pool = CountingPool(endpoint, limits, tls)
         self._writer = RequestWriter(endpoint, headers)
 
     def close(self) -> None:

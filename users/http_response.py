@@ -20,7 +20,7 @@ class ProtocolError(Exception):
 
 
 class HttpResponse:
-    """Parses a response; body pieces go to ``on_body`` as they come, decompressed.
+    """Parses a response; what a read brings of the body goes to ``on_body`` once, decompressed.
 
     Interim answers (1xx) are skipped. ``complete`` is True once the message has ended by its own
     framing; a body without a length ends with the connection, see :meth:`end_of_input`.
@@ -31,6 +31,9 @@ class HttpResponse:
     ) -> None:
         self._on_head = on_head
         self._on_body = on_body
+        self._pieces: list[bytes] = []
+        # httptools calls it for each chunk: the list's own method costs no frame of ours.
+        self.on_body = self._pieces.append
         self._parser = HttpResponseParser(self)
         self._read_bytes = 0
         self._field_bytes = 0
@@ -54,19 +57,31 @@ class HttpResponse:
             self._read_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            raise ProtocolError("the server wants to speak another protocol") from None
-        except HttpParserError as error:
-            if self.complete:
+        except Exception as error:
+            # What came before the fault was received all the same.
+            if self._pieces:
+                self._hand_on()
+            if self.complete and isinstance(error, HttpParserError):
                 # The answer is whole; what follows it was not asked for, and is not read.
                 self._keep_alive = False
                 return
-            cause = error.__context__
-            if isinstance(error, HttpParserCallbackError) and cause is not None:
-                raise cause from None
-            raise ProtocolError(str(error)) from None
+            raise _explained(error) from None
+        if self._pieces:
+            self._hand_on()
         if self.status is None:
             self._check_size(self._read_bytes)
+
+    def _hand_on(self) -> None:
+        """Give what this read brought of the body: a call for each chunk would cost far more."""
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        if self._decompress is not None:
+            try:
+                data = self._decompress(data)
+            except zlib.error as error:
+                raise ProtocolError(f"the body's compression is broken: {error}") from None
+        if data:
+            self._on_body(data)
 
     def end_of_input(self) -> bool:
         """The connection has ended; whether that ends the message as it should."""
@@ -121,19 +136,18 @@ class HttpResponse:
             raise ProtocolError(f"the body is coded as {coding!r}, which was not asked for")
         self._on_head(status, self.headers)
 
-    def on_body(self, data: bytes) -> None:
-        """A piece of the body."""
-        if self._decompress is not None:
-            try:
-                data = self._decompress(data)
-            except zlib.error as error:
-                raise ProtocolError(f"the body's compression is broken: {error}") from None
-        if data:
-            self._on_body(data)
-
     def on_message_complete(self) -> None:
         """The message has ended by its own framing."""
         if not self._interim:
             self.complete = True
             # Only here: the parser forgets the message's framing when this returns.
             self._keep_alive = bool(self._parser.should_keep_alive())
+
+
+def _explained(error: BaseException) -> BaseException:
+    """The parser's error in our words; what our own code raised within the parser as it was."""
+    if isinstance(error, HttpParserUpgrade):
+        return ProtocolError("the server wants to speak another protocol")
+    if isinstance(error, HttpParserCallbackError) and error.__context__ is not None:
+        return error.__context__
+    return ProtocolError(str(error)) if isinstance(error, HttpParserError) else error

@@ -8,14 +8,15 @@ take, so that the load does not fail on it: the model's name when none was given
 import json
 from dataclasses import dataclass, replace
 
-from geventhttpclient.client import HTTPClient
+from geventhttpclient.response import HTTPParseError, HTTPSocketPoolResponse
 
 from metrics.outcome import Outcome
 from settings import Settings, SettingsError
 from stream.reply import Reply, ReplyReader
 from users.classify import Verdict, classify
-from users.connections import tls_context
+from users.connections import CountingPool, tls_context
 from users.masking import Masker
+from users.proxy import ProxyError, by_proxy, proxy_headers
 from users.secrets import Secrets
 from users.transports import open_transports
 from users.wire import ChatRequest
@@ -34,6 +35,7 @@ _HINTS = {
     Outcome.CONNECT_TIMEOUT: "check --host, and that nothing filters the port",
     Outcome.TLS_ERROR: "give --ca-file for a private authority, or --insecure to go on unverified",
 }
+_PROXY_HINT = "check the proxy variables and --proxy; --proxy off goes straight to the endpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,17 @@ class PreflightResult:
     notices: tuple[str, ...]
     requests: int
     """How many requests it sent: they are no part of the run's counts."""
+    proxy: str | None = None
+    """The proxy that the load goes through, without credentials; None for none."""
 
 
 def preflight(settings: Settings, secrets: Secrets, run_id: str) -> PreflightResult:
     """Ask once, with the run's real settings."""
+    proxy = secrets.proxy.url if secrets.proxy is not None else None
+    return replace(_preflight(settings, secrets, run_id), proxy=proxy)
+
+
+def _preflight(settings: Settings, secrets: Secrets, run_id: str) -> PreflightResult:
     masker = Masker(secrets.texts)
     model, error = settings.model, None
     if model is None:
@@ -104,6 +113,8 @@ def _error(verdict: Verdict, settings: Settings, masker: Masker) -> str | None:
         return None
     said = masker.sample(verdict.message or verdict.outcome.value)
     hint = _HINTS.get(verdict.outcome)
+    if said.startswith(ProxyError.__name__):
+        hint = _PROXY_HINT
     if _names(verdict, "max_tokens"):
         hint = "write --max-tokens-field max_completion_tokens"
     return f"{settings.endpoint.url}: {said}" + (f"; {hint}" if hint else "")
@@ -120,30 +131,14 @@ def _first_model(
     """The first model the endpoint lists, or what to do when it lists none."""
     endpoint = settings.endpoint
     ask_for = "give --model NAME"
-    client = None
     try:
-        client = HTTPClient(
-            endpoint.host,
-            endpoint.port,
-            ssl=endpoint.tls,
-            ssl_context_factory=(
-                (lambda cafile=None: tls_context(settings.ca_file, settings.insecure))
-                if endpoint.tls
-                else None
-            ),
-            insecure=settings.insecure,
-            connection_timeout=CONNECT_LIMIT_S,
-            network_timeout=CONNECT_LIMIT_S,
-        )
-        response = client.get(endpoint.target("/models"), headers=secrets.request_headers())
-        body, status = response.read(), response.status_code
-    except (OSError, ValueError, RuntimeError) as error:
+        status, body = _get_models(settings, secrets)
+    except (OSError, HTTPParseError) as error:
         reason = masker.sample(f"{type(error).__name__}: {error}")
         hint = _HINTS[Outcome.TLS_ERROR if "SSL" in reason else Outcome.CONNECT_ERROR]
+        if isinstance(error, ProxyError):
+            hint = _PROXY_HINT
         return None, f"{endpoint.base_url}/models: {reason}; {hint}"
-    finally:
-        if client is not None:
-            client.close()
     if status != 200:
         said = masker.sample(body.decode("utf-8", "replace"))
         hint = _HINTS[Outcome.AUTH] if status in (401, 403) else ask_for
@@ -152,6 +147,35 @@ def _first_model(
         return str(json.loads(body)["data"][0]["id"]), None
     except (ValueError, LookupError, TypeError):
         return None, f"{endpoint.base_url}/models lists no model; {ask_for}"
+
+
+def _get_models(settings: Settings, secrets: Secrets) -> tuple[int, bytes]:
+    """Status and body of ``/models``.
+
+    Raises:
+        OSError, HTTPParseError: there was no whole answer.
+    """
+    endpoint = by_proxy(settings.endpoint, secrets.proxy)
+    tls = tls_context(settings.ca_file, settings.insecure) if endpoint.tls else None
+    limits = replace(settings.limits, connect_s=CONNECT_LIMIT_S, first_token_s=CONNECT_LIMIT_S)
+    fields = {
+        "Host": endpoint.authority,
+        "User-Agent": "swarmgauge",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        **secrets.request_headers(),
+        **proxy_headers(endpoint),
+    }
+    lines = [f"GET {endpoint.target('/models')} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    pool = CountingPool(endpoint, limits, tls)
+    try:
+        sock, _ = pool.take()
+        sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        response = HTTPSocketPoolResponse(sock, pool, method="GET")
+        return response.status_code, bytes(response.read())
+    finally:
+        pool.close()
 
 
 def refusal(error: SettingsError) -> PreflightResult:

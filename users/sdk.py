@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import gevent
 import httpx2
 import openai
 from gevent import GreenletExit
@@ -20,6 +21,7 @@ from settings import TimeLimits
 from stream.reply import ReplyReader
 from users.connections import POOL_SIZE
 from users.deadlines import Deadlines, LimitReached
+from users.proxy import ProxyError, proxy_of
 from users.wire import ChatRequest, WireFacts, WireFailure
 from workloads.endpoint import ChatEndpoint
 
@@ -38,11 +40,14 @@ class SdkTransport:
     ) -> None:
         self._deadlines = Deadlines(limits)
         self._limits = limits
+        self._endpoint = endpoint
         http_client = openai.DefaultHttpxClient(
             verify=tls if tls is not None else True,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=POOL_SIZE),
-            # Proxy variables of the environment would stand between us and the endpoint unseen.
+            proxy=_proxy(endpoint),
+            # The variables have been read: httpx2 has rules of its own for them.
             trust_env=False,
+            event_hooks={"request": [self._limit_connecting]},
         )
         authorization = {n: v for n, v in headers.items() if n.lower() == "authorization"}
         self._authorization = authorization or {"Authorization": openai.Omit()}
@@ -68,6 +73,9 @@ class SdkTransport:
             self._post_anew_when_stale(request, reader, facts)
         except LimitReached as limit:
             facts.failure = WireFailure(limit.outcome, limit.message)
+        except _ConnectLimitReached as limit:
+            text = f"no connection in {limit.seconds:g} s"
+            facts.failure = WireFailure(Outcome.CONNECT_TIMEOUT, text)
         except GreenletExit as stop:
             facts.failure = WireFailure(Outcome.CANCELLED, "cancelled by us")
             facts.interrupt = stop
@@ -126,6 +134,10 @@ class SdkTransport:
                 continue
             self._deadlines.remaining_s(now_s, reader.started, reader.last_output_s or 0.0)
 
+    def _limit_connecting(self, request: httpx2.Request) -> None:
+        if self._limits.connect_s is not None:
+            request.extensions["trace"] = _ConnectLimit(self._limits.connect_s).trace
+
     @staticmethod
     def _elapsed_s(facts: WireFacts) -> float:
         return time.perf_counter() - facts.sent_at_s
@@ -139,9 +151,16 @@ class SdkTransport:
         cause = _innermost(error)
         if isinstance(cause, ssl.SSLError) and not facts.headers:
             return WireFailure(Outcome.TLS_ERROR, f"{type(cause).__name__}: {cause}")
+        proxy = proxy_of(self._endpoint)
+        if proxy is not None and _is_any(error, httpx2.ProxyError):
+            refusal = proxy.refusal(str(cause), self._endpoint)
+            return WireFailure(Outcome.CONNECT_ERROR, f"{ProxyError.__name__}: {refusal}")
         if _is_any(error, httpx2.ConnectTimeout):
             return WireFailure(Outcome.CONNECT_TIMEOUT, text)
         if _is_any(error, httpx2.ConnectError):
+            if proxy is not None:
+                text = f"{ProxyError.__name__}: {proxy} cannot be reached: {cause}"
+                return WireFailure(Outcome.CONNECT_ERROR, text)
             return WireFailure(Outcome.CONNECT_ERROR, f"{type(cause).__name__}: {cause}")
         if _is_any(error, httpx2.TimeoutException):
             limit = self._deadlines.reached(
@@ -149,6 +168,34 @@ class SdkTransport:
             )
             return WireFailure(limit.outcome, limit.message)
         return WireFailure(Outcome.INTERRUPTED, text)
+
+
+class _ConnectLimitReached(gevent.Timeout):
+    """No connection within the limit."""
+
+
+class _ConnectLimit:
+    """One limit over name, TCP, the proxy's tunnel and TLS; httpx2 has one for each step."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._running: gevent.Timeout | None = None
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """httpx2's hook into the steps of one request."""
+        if event.endswith("connect_tcp.started"):
+            self._running = _ConnectLimitReached.start_new(self._limit_s)
+        elif self._running is not None and (
+            event.endswith(".failed") or _sends_the_request(event, info)
+        ):
+            self._running.close()
+            self._running = None
+
+
+def _sends_the_request(event: str, info: Mapping[str, Any]) -> bool:
+    """Whether the connection is open: asking the proxy for a tunnel is still a part of opening."""
+    sends = event.endswith("send_request_headers.started")
+    return sends and info["request"].method != b"CONNECT"
 
 
 class _Source:
@@ -165,6 +212,14 @@ class _Source:
 
     def close(self) -> None:
         """Nothing to do: the response is closed by its own context."""
+
+
+def _proxy(endpoint: ChatEndpoint) -> httpx2.Proxy | None:
+    proxy = proxy_of(endpoint)
+    if proxy is None:
+        return None
+    given = {"Proxy-Authorization": proxy.authorization} if proxy.authorization else {}
+    return httpx2.Proxy(proxy.url, headers=given)
 
 
 def _read_error(error: openai.APIStatusError, reader: ReplyReader, facts: WireFacts) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from settings import Settings, SettingsError, header_can_hold
+from users.proxy import Proxy, choose_proxy
 
 KEY_VARIABLES = ("SWARMGAUGE_API_KEY", "OPENAI_API_KEY")
 KEY_FILE_VARIABLE = "SWARMGAUGE_API_KEY_FILE"
@@ -18,10 +19,11 @@ KEY_FILE_VARIABLE = "SWARMGAUGE_API_KEY_FILE"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The key and the header values of this process; never printed, never sent to the master."""
+    """The key, the header values and the proxy of this process; never printed, never sent."""
 
     api_key: str | None
     headers: tuple[tuple[str, str], ...]
+    proxy: Proxy | None = None
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -32,6 +34,7 @@ class Secrets:
         values = {value for _, value in self.headers}
         values |= {value.removeprefix("Bearer ") for value in values}
         values |= {self.api_key} if self.api_key else set()
+        values |= set(self.proxy.secrets) if self.proxy else set()
         return tuple(sorted((v for v in values if len(v) >= 4), key=len, reverse=True))
 
     def request_headers(self) -> dict[str, str]:
@@ -44,10 +47,11 @@ class Secrets:
 
 
 def load_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) -> Secrets:
-    """Read the key and the headers' values for this process.
+    """Read the key, the headers' values and the proxy for this process.
 
     Raises:
-        SettingsError: a variable that a header names is not set, or the key file can't be read.
+        SettingsError: a variable that a header names is not set, the key file can't be read, or
+            the proxy variable holds no proxy that can be used.
     """
     headers = []
     for header in settings.headers:
@@ -61,7 +65,8 @@ def load_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
     api_key = _api_key(environ)
     if api_key is not None:
         _sendable(api_key, "the API key")
-    return Secrets(api_key, tuple(headers))
+    proxy = choose_proxy(settings.proxy, settings.endpoint, environ)
+    return Secrets(api_key, tuple(headers), proxy)
 
 
 def _sendable(value: str, where: str) -> str:

@@ -1,33 +1,35 @@
 """The streaming transport: kept HTTP/1.1 connections whose chunks bear the kernel's arrival times.
 
-A persistent watcher on each connection reads what has arrived from the event loop itself; the
-user's greenlet sleeps until the answer is over. One sweeper for all streams looks after the limits,
-so that no read sets a timer of its own.
+What has arrived is read from the event loop itself (``stamped_exchange``); the user's greenlet
+sleeps until the answer is over. One sweeper for all streams looks after the limits, so that no read
+sets a timer of its own.
 """
 
 import ssl
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 import gevent
 from gevent import GreenletExit
-from gevent.hub import Waiter
 
-from metrics.outcome import Outcome, StampSource
+from metrics.outcome import Outcome
 from settings import TimeLimits
+from stream.gap_sample import GapSample
 from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
-from users.deadlines import DRAIN_S, Deadlines, LimitReached
+from users.connecting import open_stamped
+from users.deadlines import Deadlines, LimitReached
 from users.http_request import RequestWriter
-from users.http_response import HttpResponse, ProtocolError
-from users.stamped_socket import Arrival, StampedSocket, connect
+from users.http_response import ProtocolError
+from users.stamped_exchange import Exchange, LazyReads
+from users.stamped_socket import StampedSocket
 from users.wire import ChatRequest, WireFacts, WireFailure
 from users.wire_failures import failure_of
 from workloads.endpoint import ChatEndpoint
 
-SWEEP_PERIOD_S = 0.02
+SWEEP_PERIOD_S = 0.05
+_ALL = GapSample(1.0)
 
 
 class StampedTransport:
@@ -39,6 +41,7 @@ class StampedTransport:
         headers: Mapping[str, str],
         limits: TimeLimits,
         tls: ssl.SSLContext | None,
+        gap_sample: GapSample = _ALL,
     ) -> None:
         self._endpoint = endpoint
         self._limits = limits
@@ -46,13 +49,17 @@ class StampedTransport:
         self._tls = tls
         self._writer = RequestWriter(endpoint, headers)
         self._kept: deque[StampedSocket] = deque()
-        self._active: set[_Exchange] = set()
+        self._active: set[Exchange] = set()
+        self._gap_sample = gap_sample
+        self._sampled = 0.0
+        self._lazy_reads = LazyReads()
         self._sweeper: gevent.Greenlet | None = None
         self._closed = False
 
     def close(self) -> None:
         """Drop kept connections."""
         self._closed = True
+        self._lazy_reads.close()
         while self._kept:
             self._kept.pop().close()
         if self._sweeper is not None:
@@ -74,8 +81,10 @@ class StampedTransport:
             facts.interrupt = stop
         except (OSError, ProtocolError, EventTooLarge) as error:
             facts.failure = failure_of(error, facts, self._limits.connect_s)
+        now_s = time.perf_counter() - facts.sent_at_s
         if not facts.end_s:
-            facts.end_s = time.perf_counter() - facts.sent_at_s
+            facts.end_s = now_s
+        facts.noticed_late_s = max(0.0, now_s - facts.end_s)
         return facts
 
     def _attempt(
@@ -90,7 +99,8 @@ class StampedTransport:
         try:
             if not facts.reconnects:
                 facts.sent_at_s = time.perf_counter()
-            exchange = _Exchange(connection, reader, facts, self._deadlines)
+            lazy = None if self._is_sampled() else self._lazy_reads
+            exchange = Exchange(connection, reader, facts, self._deadlines, lazy)
             try:
                 self._send(connection, request, facts)
                 self._run(exchange)
@@ -116,7 +126,7 @@ class StampedTransport:
             elapsed_s = time.perf_counter() - facts.sent_at_s
             raise self._deadlines.reached(elapsed_s, started=False) from None
 
-    def _run(self, exchange: "_Exchange") -> None:
+    def _run(self, exchange: Exchange) -> None:
         if self._sweeper is None or self._sweeper.dead:
             self._sweeper = gevent.spawn(self._sweep)
         self._active.add(exchange)
@@ -125,12 +135,21 @@ class StampedTransport:
         finally:
             self._active.discard(exchange)
 
+    def _is_sampled(self) -> bool:
+        """Whether every chunk of the next stream is read as it comes."""
+        self._sampled += self._gap_sample.share(len(self._active))
+        if self._sampled < 1.0:
+            return False
+        self._sampled -= 1.0
+        return True
+
     def _sweep(self) -> None:
         while True:
             gevent.sleep(SWEEP_PERIOD_S)
             now_s = time.perf_counter()
             for exchange in list(self._active):
-                exchange.check(now_s)
+                if now_s >= exchange.due_s:
+                    exchange.check(now_s)
 
     def _take_kept(self) -> StampedSocket | None:
         while self._kept:
@@ -142,129 +161,7 @@ class StampedTransport:
 
     def _open(self, facts: WireFacts) -> StampedSocket:
         began_s = time.perf_counter()
-        endpoint, limit_s = self._endpoint, self._limits.connect_s
-        connection = connect(endpoint.host, endpoint.port, limit_s)
-        try:
-            if self._tls is not None:
-                connection.start_tls(self._tls, endpoint.host, limit_s)
-        except BaseException:
-            connection.close()
-            raise
+        connection = open_stamped(self._endpoint, self._tls, self._limits.connect_s)
         facts.connections_opened += 1
         facts.connect_s = time.perf_counter() - began_s
         return connection
-
-
-class _Exchange:
-    """One request under way: reads in the event loop, ends by waking its greenlet."""
-
-    def __init__(
-        self,
-        connection: StampedSocket,
-        reader: ReplyReader,
-        facts: WireFacts,
-        deadlines: Deadlines,
-    ) -> None:
-        self._connection = connection
-        self._reader = reader
-        self._facts = facts
-        self._deadlines = deadlines
-        self._at_s = 0.0
-        self._waiter: Any = Waiter()
-        self._over = False
-        self._error: Exception | None = None
-        self._drain_until_s: float | None = None
-        self.response = HttpResponse(self._on_head, self._on_body)
-
-    def run(self) -> None:
-        """Sleep until the answer is over.
-
-        Raises:
-            OSError, ProtocolError, EventTooLarge, LimitReached: what ended it too early.
-        """
-        watcher = gevent.get_hub().loop.io(self._connection.fileno(), 1)
-        watcher.start(self._readable)
-        try:
-            if not self._over:
-                self._waiter.get()
-        finally:
-            watcher.stop()
-            watcher.close()
-        if self._error is not None:
-            raise self._error
-
-    def check(self, now_s: float) -> None:
-        """Called by the sweeper: end the exchange when a limit is over."""
-        if self._over:
-            return
-        if self._drain_until_s is not None:
-            if now_s > self._drain_until_s:
-                self._end()
-            return
-        elapsed_s = now_s - self._facts.sent_at_s
-        reader = self._reader
-        try:
-            self._deadlines.remaining_s(elapsed_s, reader.started, reader.last_output_s or 0.0)
-        except LimitReached as limit:
-            self._end(limit)
-
-    def _readable(self) -> None:
-        """The event loop's callback: take one read and hand it on."""
-        if self._over:
-            return
-        try:
-            arrival = self._connection.receive()
-            if arrival is not None:
-                self._take(arrival)
-        except (OSError, ProtocolError, EventTooLarge) as error:
-            self._end(None if self._reader.done else error)
-        except Exception as error:
-            # Whatever it is, it belongs to this request and must not end in the event loop.
-            self._end(ProtocolError(f"fault in the client: {error!r}"))
-
-    def _take(self, arrival: Arrival) -> None:
-        if not arrival.data:
-            if self.response.end_of_input() or self._reader.done:
-                self._end()
-            else:
-                self._end(ConnectionError(self._how_it_ended()))
-            return
-        facts, reader = self._facts, self._reader
-        self._at_s = arrival.at_s - facts.sent_at_s
-        outputs = reader.outputs
-        self.response.feed(arrival.data)
-        new = reader.outputs - outputs
-        if new:
-            facts.merged_reads += new > 1
-            if not outputs:
-                facts.client_delay_s = arrival.delay_s
-                facts.stamp_source = (
-                    StampSource.USER if arrival.delay_s is None else StampSource.KERNEL
-                )
-        if self.response.complete:
-            facts.end_s = facts.end_s or self._at_s
-            self._end()
-        elif reader.done and self._drain_until_s is None:
-            facts.end_s = self._at_s
-            self._drain_until_s = time.perf_counter() + DRAIN_S
-
-    def _how_it_ended(self) -> str:
-        if not self.response.begun:
-            return "closed before any answer"
-        return "closed in the middle of the answer"
-
-    def _on_head(self, status: int, headers: dict[str, str]) -> None:
-        self._facts.headers = headers
-        self._reader.begin(status, headers.get("content-type"), self._at_s)
-
-    def _on_body(self, data: bytes) -> None:
-        self._facts.received_bytes += len(data)
-        self._reader.feed(data, self._at_s)
-
-    def _end(self, error: Exception | None = None) -> None:
-        if self._over:
-            return
-        self._over = True
-        self._error = error
-        # The sweeper is a greenlet of its own; only the event loop may wake a waiter.
-        gevent.get_hub().loop.run_callback(self._waiter.switch, None)

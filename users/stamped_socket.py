@@ -7,35 +7,20 @@ read takes several packets at once, the kernel gives the time of the last. Where
 stamp the time of the read is taken, and the source is said.
 """
 
-import errno
 import socket
 import ssl
 import struct
-import sys
 import time
-from dataclasses import dataclass
 
 import gevent.socket
 
 READ_BYTES = 64 * 1024
-_SO_TIMESTAMPNS = 35
+SO_TIMESTAMPNS = 35
 """Linux's option and message type; Python has no name for it."""
 _TIMESPEC = struct.Struct("@qq")
 _ANCILLARY_BYTES = 64
-_LONGEST_DELAY_NS = 10_000_000_000
-_CLOCK_STEP_NS = 500_000
-
-
-@dataclass(slots=True)
-class Arrival:
-    """What one read brought. ``at_s`` is on ``time.perf_counter``'s clock; no data means the end.
-
-    ``delay_s`` is how late the read was against the kernel's stamp; None without one.
-    """
-
-    data: bytes
-    at_s: float
-    delay_s: float | None
+_LONGEST_DELAY_S = 10.0
+_CLOCK_STEP_S = 5e-4
 
 
 class StampedSocket:
@@ -46,7 +31,8 @@ class StampedSocket:
         self._tls = tls
         self._incoming: ssl.MemoryBIO | None = None
         self._outgoing: ssl.MemoryBIO | None = None
-        self._offset_ns = time.time_ns() - time.perf_counter_ns()
+        self._recvmsg = self._raw.recvmsg
+        self._offset_s = clock_offset_s()
         self.clock_steps = 0
 
     def fileno(self) -> int:
@@ -79,26 +65,38 @@ class StampedSocket:
         self._sock.settimeout(limit_s)
         self._sock.sendall(message)
 
-    def receive(self) -> Arrival | None:
+    def receive(self) -> tuple[bytes, float, float | None] | None:
         """What has arrived; None when nothing has (or, under TLS, no whole record).
+
+        The data (none means the end), when it arrived on ``time.perf_counter``'s clock, and how
+        many seconds later it was read; None there when the kernel gave no stamp, and the time is
+        then that of the read.
 
         Raises:
             OSError: the connection was reset, or ``ssl.SSLError`` its encryption is broken.
         """
         try:
-            data, ancillary, _, _ = self._raw.recvmsg(READ_BYTES, _ANCILLARY_BYTES)
+            data, ancillary, _, _ = self._recvmsg(READ_BYTES, _ANCILLARY_BYTES)
         except (BlockingIOError, InterruptedError):
             return None
-        now_ns = time.perf_counter_ns()
-        delay_ns = self._delay_ns(ancillary, now_ns)
+        now_s, offset_s = time.perf_counter(), self._offset_s
+        at_s = None
+        if not -_CLOCK_STEP_S < time.time() - now_s - offset_s < _CLOCK_STEP_S:
+            offset_s = self._check_offset()
+        if ancillary and offset_s is not None and ancillary[0][1] == SO_TIMESTAMPNS:
+            seconds, nanoseconds = _TIMESPEC.unpack_from(ancillary[0][2])
+            # In this order no more than a quarter of a microsecond is rounded away.
+            at_s = seconds - offset_s + nanoseconds * 1e-9
+            if not 0.0 <= now_s - at_s < _LONGEST_DELAY_S:
+                at_s = None
         if self._tls is not None:
             plain = self._decrypt(data)
             if plain is None:
                 return None
             data = plain
-        if delay_ns is None:
-            return Arrival(data, now_ns / 1e9, None)
-        return Arrival(data, (now_ns - delay_ns) / 1e9, delay_ns / 1e9)
+        if at_s is None:
+            return data, now_s, None
+        return data, at_s, now_s - at_s
 
     @property
     def _raw(self) -> socket.socket:
@@ -106,25 +104,17 @@ class StampedSocket:
         raw: socket.socket = self._sock._sock
         return raw
 
-    def _delay_ns(self, ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int | None:
-        """How long ago the kernel received the data.
+    def _check_offset(self) -> float | None:
+        """The two clocks seem to have moved apart: how far they are now; None when they have.
 
-        Both clocks are read at the same moment, so the wall clock serves only for the short time
-        between the kernel's stamp and now; if it was set meanwhile, the stamp is not used.
+        Stamps are of the wall clock. How far that is from ours was measured when the connection
+        was opened: once the wall clock has been set, the stamps under way mean nothing.
         """
-        wall_ns = time.time_ns()
-        offset_ns = wall_ns - now_ns
-        stepped = abs(offset_ns - self._offset_ns) > _CLOCK_STEP_NS
-        self._offset_ns = offset_ns
-        if stepped:
+        before_s, self._offset_s = self._offset_s, clock_offset_s()
+        if abs(self._offset_s - before_s) > _CLOCK_STEP_S:
             self.clock_steps += 1
             return None
-        for level, kind, stamp in ancillary:
-            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
-                seconds, nanoseconds = _TIMESPEC.unpack_from(stamp)
-                delay_ns = wall_ns - (seconds * 1_000_000_000 + nanoseconds)
-                return delay_ns if 0 <= delay_ns < _LONGEST_DELAY_NS else None
-        return None
+        return self._offset_s
 
     def _decrypt(self, data: bytes) -> bytes | None:
         assert self._tls is not None
@@ -176,41 +166,15 @@ class StampedSocket:
             self._sock.sendall(pending)
 
 
-def connect(host: str, port: int, limit_s: float | None) -> StampedSocket:
-    """Open a TCP connection to the first address that answers.
+def clock_offset_s() -> float:
+    """The wall clock less ``time.perf_counter``, from the quickest of three pairs of readings.
 
-    Raises:
-        OSError: none does, or the name has no address; ``TimeoutError`` when the limit is over.
+    Another process may take the core between the two readings of a pair.
     """
-    first_error: OSError | None = None
-    addresses = gevent.socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
-    for family, kind, protocol, _, address in addresses:
-        sock = None
-        try:
-            sock = gevent.socket.socket(family, kind, protocol)
-            sock.settimeout(limit_s)
-            sock.connect(address)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _ask_for_stamps(sock)
-        except OSError as error:
-            first_error = first_error or error
-            if sock is not None:
-                sock.close()
-            continue
-        except BaseException:
-            # The greenlet was told to stop: nobody else knows of this socket.
-            if sock is not None:
-                sock.close()
-            raise
-        return StampedSocket(sock)
-    raise first_error or OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
-
-
-def _ask_for_stamps(sock: gevent.socket.socket) -> None:
-    if sys.platform != "linux":
-        return
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    except OSError:
-        # A sandbox that knows no stamps: reads then say so by having none.
-        return
+    pairs = []
+    for _ in range(3):
+        before_s = time.perf_counter()
+        wall_s = time.time()
+        after_s = time.perf_counter()
+        pairs.append((after_s - before_s, wall_s - (before_s + after_s) / 2))
+    return min(pairs)[1]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from metrics.outcome import Outcome, StampSource
+from metrics.outcome import Outcome, ReadMode, StampSource
 from stream.reply import ReplyReader
 
 
@@ -50,8 +50,13 @@ class WireFacts:
     stamp_source: StampSource = StampSource.USER
     client_delay_s: float | None = None
     """How late the first output was read against the kernel's stamp; None without one."""
+    read_mode: ReadMode = ReadMode.FULL
     merged_reads: int = 0
     """Reads that held more than one chunk with output: their stamps are the last one's."""
+    ttft_late_max_s: float | None = None
+    """How late the first output's stamp may be, when more came in the same read; else None."""
+    noticed_late_s: float = 0.0
+    """How long after the answer's end its user learnt of it."""
     interrupt: BaseException | None = None
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from bench.loads.gauge import Gauge, Orders, leave, read_orders, server_stamp_s
 
-CONTENT = b'"content":" '
+CONTENT = b'"delta":{"content":"'
 ANSWER_END = b"\r\n0\r\n\r\n"
 
 

@@ -1,5 +1,6 @@
 """A closed loop of streams on gevent: each greenlet asks again as soon as its answer is over."""
 
+import gc
 from collections.abc import Callable
 
 import gevent
@@ -14,6 +15,9 @@ def drive(
 
     ``make_ask`` is called once per stream; ``events`` says how many content events there were.
     """
+    # As a worker does before its first request.
+    gc.collect()
+    gc.freeze()
     gauge.note_base()
 
     def loop(index: int) -> None:

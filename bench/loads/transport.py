@@ -62,7 +62,7 @@ def main(make_transport: Callable[..., ChatTransport]) -> None:
         if reader.server_s is not None and reply.first_output_s is not None:
             given_s = facts.sent_at_s + reply.first_output_s
             gauge.stamp_errors_s.append(given_s - reader.server_s)
-            gauge.merged_firsts += reply.output_at_s[:1] == reply.output_at_s[1:2]
+            gauge.merged_firsts += facts.ttft_late_max_s is not None
         if facts.client_delay_s is not None:
             gauge.delays_s.append(facts.client_delay_s)
 

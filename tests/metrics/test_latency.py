@@ -32,6 +32,21 @@ def test_no_or_one_chunk_has_no_gap():
     assert max_gap_s([0.1]) is None
 
 
+@pytest.mark.parametrize(
+    ("stamps", "gaps"),
+    [
+        ([1.0, 1.5, 1.5, 2.0, 2.25], [0.5, 0.25]),
+        ([1.0, 1.0, 1.5], [0.5]),
+        ([1.0, 1.5, 1.5], []),
+        ([1.0, 1.0], []),
+    ],
+    ids=["amid", "at first", "at last", "only"],
+)
+def test_gaps_into_and_within_a_merged_read_are_unknown(stamps, gaps):
+    """Chunks of one read bear the last one's time: the gaps before them are left out."""
+    assert gaps == list(chunk_gaps_s(stamps))
+
+
 def test_M19_one_freeze_is_the_longest_gap():
     """A 2 s pause among 20 ms gaps is seen as 2 s."""
     stamps = [0.02 * n for n in range(25)] + [2.5 + 0.02 * n for n in range(25)]

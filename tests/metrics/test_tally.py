@@ -89,6 +89,21 @@ def test_O13_every_request_is_ok_failed_or_cancelled():
     assert counts.cancelled == 1
 
 
+def test_pauses_of_two_workers_add_up_through_the_wire():
+    """2 and 3 ms on one, 5 ms on the other: 3 pauses, 10 ms in all, 5 ms the longest."""
+    book = TallyBook()
+    for pauses_s in ([0.002, 0.003], [0.005]):
+        tally = StageTally()
+        tally.health["gc_pause_s"].add_many(pauses_s)
+        book.stage(0).merge(StageTally.from_wire(json.loads(json.dumps(tally.to_wire()))))
+
+    pauses = book.stage(0).health["gc_pause_s"]
+
+    assert 3 == pauses.n
+    assert 0.010 == pytest.approx(pauses.total)
+    assert 0.005 == pauses.maximum
+
+
 outcomes = st.sampled_from(list(Outcome))
 records = st.builds(
     lambda outcome, stage, phase, latency_s: failed_record(

@@ -4,7 +4,6 @@ A stream's times are compared with the moments at which the server says it wrote
 clock that both processes share, so that a busy machine makes no test fail.
 """
 
-import itertools
 import os
 import socket
 import subprocess
@@ -18,71 +17,28 @@ from gevent import GreenletExit
 
 import users.stamped_socket
 from metrics.outcome import Outcome, StampSource
-from stream.reply import ReplyReader
 from tests.support.asking import asker
-from tests.support.case_notation import C, D, F, R, U
+from tests.support.case_notation import C, D, F, R
 from tests.support.processes import free_port, simulator
 from tests.support.raw_server import answer, raw_server
+from tests.support.stamped import (
+    CHUNKED,
+    EVENTS,
+    HALF,
+    LAST,
+    SILENT,
+    Posted,
+    assert_stamped_as_written,
+    chunk,
+    spaced,
+    whole,
+)
 from users.chat_user import StreamingChatUser
-from users.classify import classify
-from users.wire import ChatRequest
 from workloads.traffic import TrafficKind
 
 pytestmark = [pytest.mark.live, pytest.mark.alone]
 
-EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-CHUNKED = EVENTS + b"Transfer-Encoding: chunked\r\n\r\n"
-LAST = b"0\r\n\r\n"
-STAMP_S = 0.005
-"""How far a stamp may be from the write that it belongs to."""
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps packets")
-
-
-def chunk(*events):
-    """Events as one chunk."""
-    data = b"".join(events)
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-def whole(text="fig", end="keep"):
-    """A whole answer in one write."""
-    return answer(CHUNKED + chunk(R, C(text), F(), U(3, 1), D) + LAST, end=end)
-
-
-def spaced(text="abc", every_ms=60, **fields):
-    """One token of one character each so many milliseconds."""
-    tokens = [((i + 1) * every_ms, chunk(C(letter))) for i, letter in enumerate(text)]
-    end = ((len(text) + 1) * every_ms, chunk(F(), U(3, len(text)), D) + LAST)
-    return answer(CHUNKED + chunk(R), *tokens, end, **fields)
-
-
-SILENT = answer(end="hold")
-HALF = answer(CHUNKED + chunk(R, C("half")), end="hold")
-
-
-class Posted:
-    """One request straight over a transport: its facts, reply and verdict."""
-
-    def __init__(self, user, name="one"):
-        reader = ReplyReader(keep_text=True)
-        transport = user.transports[TrafficKind.STREAM]
-        self.facts = transport.post(ChatRequest(b"{}", name), reader)
-        self.reply = reader.close(self.facts.end_s)
-        self.verdict = classify(self.reply, self.facts.failure)
-
-    @property
-    def outcome(self):
-        """How it ended."""
-        return self.verdict.outcome
-
-    @property
-    def text(self):
-        """What the model said."""
-        return self.reply.texts.get(0, "")
-
-    def output_at_s(self):
-        """When the outputs arrived, on the clock that the processes share."""
-        return [self.facts.sent_at_s + at_s for at_s in self.reply.output_at_s]
 
 
 @pytest.fixture
@@ -104,15 +60,6 @@ def gone(server, connection, limit_s=2.0):
             return True
         gevent.sleep(0.02)
     return False
-
-
-def assert_stamped_as_written(posted, server, nth=0, first_write=1):
-    """Each output's time is that of the write which carried it."""
-    writes = [event for event in server.events("write") if event["nth"] == nth][first_write:]
-    arrived = posted.output_at_s()
-    assert arrived
-    for at_s, write in zip(arrived, writes, strict=False):
-        assert write["before_s"] - 0.001 <= at_s <= write["after_s"] + STAMP_S
 
 
 # --- bodies and ends ------------------------------------------------------------------------------
@@ -456,12 +403,12 @@ def test_M15_a_burnt_event_loop_delays_reads_and_not_stamps(tmp_path):
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_step_of_the_wall_clock_changes_no_duration(tmp_path, monkeypatch, hours):
     """The wall clock is set by an hour amid a stream: times stay those of the writes."""
-    real, steps_at_s = time.time_ns, time.perf_counter() + 3600
+    real, steps_at_s = time.time, time.perf_counter() + 3600
 
     def stepped():
-        return real() + (hours * 3600 * 10**9 if time.perf_counter() > steps_at_s else 0)
+        return real() + (hours * 3600 if time.perf_counter() > steps_at_s else 0)
 
-    monkeypatch.setattr(users.stamped_socket.time, "time_ns", stepped)
+    monkeypatch.setattr(users.stamped_socket.time, "time", stepped)
     with raw_server(tmp_path, spaced("abcdefgh")) as server, asker(server.url) as user:
         Posted(user)
         steps_at_s = time.perf_counter() + 0.2
@@ -477,9 +424,16 @@ def test_a_step_of_the_wall_clock_changes_no_duration(tmp_path, monkeypatch, hou
 @ON_LINUX
 def test_a_wall_clock_set_between_stamp_and_read_spoils_no_time(tmp_path, monkeypatch):
     """Set by 5 s before each read, to and fro: no stamp is trusted, the reads' own times are."""
-    real, calls = time.time_ns, itertools.count()
+    real, receive = time.time, users.stamped_socket.StampedSocket.receive
+    reads = []
     clock = users.stamped_socket.time
-    monkeypatch.setattr(clock, "time_ns", lambda: real() + next(calls) % 2 * 5 * 10**9)
+    monkeypatch.setattr(clock, "time", lambda: real() + len(reads) % 2 * 5)
+
+    def step_and_receive(connection):
+        reads.append(connection)
+        return receive(connection)
+
+    monkeypatch.setattr(users.stamped_socket.StampedSocket, "receive", step_and_receive)
     with raw_server(tmp_path, spaced("abcdef")) as server, asker(server.url) as user:
         posted = Posted(user)
         writes = server.events("write")[1:]

@@ -1,0 +1,94 @@
+"""nginx in front of another server, as a process for tests; Debian's package, nothing of ours."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from tests.support.processes import end, free_port, wait_until
+
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+requires_nginx = pytest.mark.skipif(
+    NGINX is None, reason="nginx is not installed (apt-get install --no-install-recommends nginx)"
+)
+
+_CONFIGURATION = """
+{user}
+worker_processes 1;
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+events {{ worker_connections 1024; }}
+http {{
+  log_format asked escape=json
+    '{{"connection":$connection,"nth":$connection_requests,"status":$status,'
+    '"method":"$request_method","request_id":"$http_x_request_id","https":"$https"}}';
+  access_log {folder}/access.jsonl asked;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  proxy_http_version 1.1;
+  proxy_buffering off;
+  proxy_read_timeout 120s;
+  server {{
+    listen 127.0.0.1:{port}{tls};
+    location / {{ proxy_pass {upstream}; }}
+  }}
+}}
+"""
+
+
+class NginxServer:
+    """A running nginx, and the requests that it has seen."""
+
+    def __init__(self, url, log):
+        self.url = url
+        self._log = log
+
+    def asked(self):
+        """The POSTs answered so far: ``connection``, ``nth`` on it, ``status``, ``request_id``."""
+        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
+        return [line for line in lines if line["method"] == "POST"]
+
+
+@contextlib.contextmanager
+def nginx(folder, upstream, tls=None):
+    """nginx before ``upstream`` until the block ends; over TLS with these :class:`TlsFiles`.
+
+    Every request opens a connection of its own to the upstream, which is nginx's default; the
+    client's connections are kept.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    lines = ""
+    if tls is not None:
+        lines = f" ssl;\n    ssl_certificate {tls.certificate};\n    ssl_certificate_key {tls.key}"
+    text = _CONFIGURATION.format(
+        # Its workers would otherwise change to a user who may not look into the folder.
+        user="user root;" if os.geteuid() == 0 else "",
+        folder=folder,
+        port=port,
+        tls=lines,
+        upstream=upstream,
+    )
+    configuration = folder / "nginx.conf"
+    configuration.write_text(text, encoding="utf-8")
+    process = subprocess.Popen([NGINX, "-c", configuration, "-p", folder])
+    try:
+        wait_until(lambda: _listens(port), 10, f"nginx (see {folder / 'error.log'})")
+        scheme = "http" if tls is None else "https"
+        yield NginxServer(f"{scheme}://127.0.0.1:{port}", folder / "access.jsonl")
+    finally:
+        end(process)
+
+
+def _listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

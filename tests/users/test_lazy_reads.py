@@ -1,0 +1,160 @@
+"""Lazy reads: the first token and the end are as exact as ever, and nothing else is claimed.
+
+Times are compared with the moments at which the server says it wrote.
+"""
+
+import sys
+import time
+
+import gevent
+import pytest
+
+from metrics.outcome import Outcome, ReadMode, StampSource
+from tests.support.asking import asker
+from tests.support.case_notation import C, D, F, R, U
+from tests.support.raw_server import answer, raw_server
+from tests.support.stamped import CHUNKED, LAST, STAMP_S, Posted, chunk, spaced
+from users.stamped_exchange import LAZY_LEAST_S, LAZY_MOST_S, LAZY_SHARE
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.alone,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps packets"),
+]
+LETTERS = "abcdefghijklmnopqrst"
+
+
+def test_first_token_and_end_are_those_of_the_writes(tmp_path):
+    """20 tokens 15 ms apart: TTFT and last token bear their own writes' times, all are counted."""
+    said = spaced(LETTERS, every_ms=15)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        posted = Posted(user)
+        writes = server.events("write")[1:]
+
+    facts, reply = posted.facts, posted.reply
+    first_s, last_s = (facts.sent_at_s + at_s for at_s in (reply.first_output_s, facts.end_s))
+    assert (Outcome.OK, ReadMode.LAZY) == (posted.outcome, facts.read_mode)
+    assert (LETTERS, len(LETTERS)) == (posted.text, reply.chunks)
+    assert StampSource.KERNEL is facts.stamp_source
+    assert writes[0]["before_s"] - 0.001 <= first_s <= writes[0]["after_s"] + STAMP_S
+    assert writes[-1]["before_s"] - 0.001 <= last_s <= writes[-1]["after_s"] + STAMP_S
+
+
+def test_many_chunks_come_in_one_read(tmp_path):
+    """The point of it: far fewer reads than chunks."""
+    said = spaced(LETTERS, every_ms=5)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        posted = Posted(user)
+
+    assert len(set(posted.reply.output_at_s)) < len(LETTERS) / 2
+
+
+def test_a_lazy_stream_has_no_gaps(tmp_path):
+    """What was not measured is not told: no gap, no longest gap, no merged read."""
+    said = spaced("abcd", every_ms=30)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        answered = user.ask()
+
+    record = answered.record
+    assert (ReadMode.LAZY, 4, None) == (record.read_mode, record.chunks, record.max_gap_s)
+    assert (0, 0) == (len(answered.gaps_s), record.merged_reads)
+
+
+def test_the_share_of_full_reads_is_kept_exactly(tmp_path):
+    """A quarter is every fourth stream, and those have their gaps."""
+    said = spaced("abc", every_ms=5)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="25%") as user:
+        records = [user.ask().record for _ in range(8)]
+
+    full = [record.read_mode is ReadMode.FULL for record in records]
+    assert [False, False, False, True] * 2 == full
+    assert full == [record.max_gap_s is not None for record in records]
+
+
+def test_few_streams_are_all_read_in_full(tmp_path):
+    """The default on a small run."""
+    with raw_server(tmp_path, spaced("ab", every_ms=5)) as server, asker(server.url) as user:
+        assert ReadMode.FULL is user.ask().record.read_mode
+
+
+def test_how_late_the_user_learns_of_the_end_is_told(tmp_path):
+    """No later than the pause that its age allows, and a machine's own lateness."""
+    said = spaced(LETTERS, every_ms=10)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        records = [user.ask().record for _ in range(4)]
+
+    for record in records:
+        pause_s = min(LAZY_MOST_S, max(LAZY_LEAST_S, LAZY_SHARE * record.end_s))
+        assert 0 < record.noticed_late_s < pause_s + 0.05
+
+
+@pytest.mark.parametrize(
+    ("limit", "outcome"),
+    [
+        ({"idle_timeout": "300ms"}, Outcome.IDLE_TIMEOUT),
+        ({"total_timeout": "400ms"}, Outcome.TOTAL_TIMEOUT),
+    ],
+)
+def test_E12_limits_hold_for_lazy_streams(tmp_path, limit, outcome):
+    """Silence after a token ends a lazy stream as it ends any other."""
+    said = answer(CHUNKED + chunk(R), (50, chunk(C("a"))), end="hold")
+    with (
+        raw_server(tmp_path, said) as server,
+        asker(server.url, gap_sample="0", **limit) as user,
+    ):
+        record = user.ask().record
+
+    assert (outcome, 1) == (record.outcome, record.chunks)
+    assert record.end_s < 1.5
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+def test_E05_a_lazy_stream_cut_off_is_interrupted(tmp_path, end):
+    """The connection's end is noticed although nobody watches it."""
+    said = answer(CHUNKED + chunk(R), (20, chunk(C("a"))), (40, chunk(C("b"))), end=end)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        record = user.ask().record
+
+    assert Outcome.INTERRUPTED is record.outcome
+
+
+def test_lazy_streams_interleave_and_all_end(tmp_path):
+    """Twenty at once, more than once: each gets its own text, and nobody is forgotten."""
+    said = [spaced(letter * 6, every_ms=10) for letter in LETTERS]
+    with raw_server(tmp_path, *said) as server, asker(server.url, gap_sample="0") as user:
+        for _ in range(2):
+            jobs = [gevent.spawn(Posted, user) for _ in said]
+            gevent.joinall(jobs, timeout=10)
+            assert all(len(set(job.value.text)) == 1 for job in jobs)
+            assert all(len(job.value.text) == 6 for job in jobs)
+            time.sleep(0.3)
+
+
+def test_a_first_token_read_with_others_says_how_late_it_may_be(tmp_path):
+    """Three tokens 40 ms apart wait for a blocked event loop: the first bears the last's time."""
+    said = answer(
+        CHUNKED + chunk(R),
+        *[(100 + 40 * n, chunk(C("x"))) for n in range(3)],
+        (600, chunk(F(), U(3, 3), D) + LAST),
+    )
+    with raw_server(tmp_path, said) as server, asker(server.url) as user:
+        asking = gevent.spawn(Posted, user)
+        gevent.sleep(0.06)
+        blocked_until_s = time.perf_counter() + 0.3
+        while time.perf_counter() < blocked_until_s:
+            pass
+        posted = asking.get(timeout=5)
+        writes = server.events("write")[1:]
+
+    facts = posted.facts
+    late_s = facts.sent_at_s + posted.reply.first_output_s - writes[0]["after_s"]
+    assert late_s > 0.03
+    assert facts.ttft_late_max_s is not None
+    assert facts.ttft_late_max_s >= late_s - STAMP_S
+    assert 1 == facts.merged_reads
+
+
+def test_a_first_token_with_a_read_of_its_own_is_exact(tmp_path):
+    """No bound is given where none is needed."""
+    with raw_server(tmp_path, spaced("abc")) as server, asker(server.url) as user:
+        assert user.ask().record.ttft_late_max_s is None
