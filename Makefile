@@ -6,15 +6,17 @@ PORT ?= 8089
 SIM_PORT ?= 8000
 PROFILE ?= small
 
-.PHONY: help venv dev ramp test lint simulator ui bench calibrate clean browser
+.PHONY: help venv dev ramp test lint simulator ui bench knee-bench calibrate memory clean browser
 
 help:
 	@echo "make ramp       a first ramp against the embedded endpoint, with its report"
 	@echo "make ui         the same endpoint and Locust's web page on http://127.0.0.1:$(PORT)"
 	@echo "make simulator  the embedded endpoint alone on port $(SIM_PORT) (PROFILE=$(PROFILE))"
 	@echo "make test       all tests        make lint   ruff and mypy"
-	@echo "make bench      the client against others, into docs/performance.md (4 minutes, needs gcc)"
+	@echo "make bench      the client against others, into docs/performance.md (13 minutes, needs gcc)"
+	@echo "make knee-bench the knee on servers whose knee is known, into docs/knee.md (3 minutes)"
 	@echo "make calibrate  what this machine can do as a client"
+	@echo "make memory     what open streams and 200,000 requests hold in memory (3 minutes, needs gcc)"
 	@echo "make venv       only the set-up  make clean  remove what was made (not runs/)"
 
 $(BIN)/python:
@@ -49,8 +51,14 @@ simulator: venv
 bench: venv
 	@$(BIN)/python -m bench
 
+knee-bench: venv
+	@$(BIN)/python -m bench.knee --write
+
 calibrate: venv
 	@$(BIN)/python -m bench.calibrate
+
+memory: venv
+	@$(BIN)/python -m bench.memory
 
 test: dev browser
 	@echo "== 1/3 the pure tests, side by side"

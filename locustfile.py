@@ -14,7 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from hooks.install import install
 from users.chat_user import BlockingChatUser, SdkChatUser, StreamingChatUser
+from users.open_loop import OpenLoopUser
 from workloads.traffic import TrafficKind
+
+# Locust looks for the classes of a run's users among this file's names.
+__all__ = ["BlockingChatUser", "OpenLoopUser", "SdkChatUser", "StreamingChatUser"]
 
 install(
     events,

@@ -6,6 +6,7 @@ Locust parses the command line, the environment, ``locust.conf`` and the web for
 from typing import Any, Protocol
 
 ENV_PREFIX = "SWARMGAUGE_"
+SHAPES = ("constant", "ladder", "knee", "soak", "spike", "open-loop")
 
 
 class Parser(Protocol):
@@ -32,10 +33,25 @@ _TARGET: tuple[tuple[str, Any, str], ...] = (
     ("--no-preflight", False, "do not try one request before the load starts"),
 )
 _LOAD: tuple[tuple[str, Any, str], ...] = (
-    ("--shape", "constant", "constant: -u users for -t; ladder: the levels of --stages"),
+    (
+        "--shape",
+        "constant",
+        "constant: -u users for -t; ladder: the levels of --stages; knee: searches up to "
+        "-u users (256); soak: -u users for a long -t; spike: -u users, a burst, -u users; "
+        "open-loop: requests at --rate or --rates",
+    ),
     ("--stages", "1,2,4,8,16,24,32", "user counts of a ladder"),
     ("--hold", "12s", "measured time of each stage"),
     ("--settle", "3s", "time after the users are up that is left out"),
+    ("--search-requests", 0, "knee: most requests that the search may spend; 0: no bound"),
+    ("--down-sweep", False, "knee: hold levels on the way down too, which shows hysteresis"),
+    ("--rate", 0.0, "open-loop: requests/s of the whole fleet"),
+    ("--rates", "", "open-loop: several rates one after the other, such as 2,4,8"),
+    ("--arrivals", "poisson", "open-loop: poisson, constant or gamma:CV (CV over 1: in bursts)"),
+    ("--spike-users", 0, "spike: user count of the burst; default: four times -u"),
+    ("--spike-hold", "10s", "spike: how long the burst lasts"),
+    ("--warmup-requests", 0, "first requests of the run, left out of all figures"),
+    ("--idle-before", "0s", "cold start: wait this long, then ask three times, before the load"),
     ("--think-time", "0", "pause of a user between requests, seconds or a distribution"),
     ("--connect-timeout", "10s", "limit to connect: name, proxy, TCP and TLS together"),
     ("--first-token-timeout", "300s", "limit for the first token, or the whole plain answer"),
@@ -75,7 +91,7 @@ _GROUPS = (
     ("Swarmgauge: the result", _RESULT),
 )
 _CHOICES = {
-    "--shape": ("constant", "ladder"),
+    "--shape": SHAPES,
     "--usage": ("on", "off"),
     "--max-tokens-field": ("max_tokens", "max_completion_tokens", "both", "none"),
 }

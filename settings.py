@@ -4,24 +4,30 @@ Secrets are never options, because Locust shows options in its page and ships th
 ``users.secrets``.
 """
 
-import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from metrics.slo import SloLimit, parse_slo
-from options import OPTION_NAMES, option_flag
+from options import OPTION_NAMES, SHAPES, option_flag
 from stream.gap_sample import GapSample
-from values import parse_duration_s, parse_hold_s, parse_limit_s, parse_stages
-from workloads.chat_body import MaxTokensField, validate_extra_body
+from values import (
+    parse_duration_s,
+    parse_hold_s,
+    parse_limit_s,
+    parse_optional_number,
+    parse_optional_whole,
+    parse_rates,
+    parse_stages,
+)
+from workloads.arrivals import ArrivalProcess, parse_arrivals
+from workloads.chat_body import MaxTokensField, parse_extra_body
 from workloads.endpoint import ChatEndpoint, parse_endpoint
 from workloads.lengths import Distribution, parse_distribution
 from workloads.proxy_url import parse_proxy_option
 from workloads.traffic import TrafficShare, parse_traffic
-
-SHAPES = ("constant", "ladder")
 
 T = TypeVar("T")
 
@@ -53,6 +59,10 @@ class Header:
     from_env: bool
 
 
+MOST_USERS = 256
+"""How far the search for the knee goes unless ``-u`` says otherwise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that decides what a run does; without secrets, the same on all machines."""
@@ -67,6 +77,17 @@ class Settings:
     stages: tuple[int, ...]
     hold_s: float
     settle_s: float
+    rates_rps: tuple[float, ...]
+    """Of an open loop, over the whole fleet; empty for other shapes without rates."""
+    arrivals: ArrivalProcess
+    spike_users: int
+    spike_hold_s: float
+    search_requests: int
+    """Of a knee search: 0 is no bound."""
+    down_sweep: bool
+    warmup_requests: int
+    """The first requests of the run, over the fleet."""
+    idle_before_s: float
     prompt_tokens: Distribution
     output_tokens: Distribution
     prefixes: int
@@ -103,24 +124,37 @@ class Settings:
             SettingsError: the first option that cannot be used.
         """
         take = _Reader(options, read_file)
+        shape = take.one_of("shape", SHAPES)
+        most = MOST_USERS if shape == "knee" else 1
+        users = take.whole("num_users", minimum=1, default=most)
+        rates = take.rates()
+        _check_shape(shape, users, rates, options)
         traffic = take.parsed("traffic", parse_traffic)
         return cls(
             endpoint=take.parsed("host", parse_endpoint),
             model=take.text("model") or None,
             traffic=traffic,
-            shape=take.one_of("shape", SHAPES),
-            users=take.whole("num_users", minimum=1, default=1),
+            shape=shape,
+            users=users,
             spawn_rate=take.number("spawn_rate", above=0.0, default=1.0),
             run_time_s=take.optional_number("run_time"),
             stages=take.parsed("stages", parse_stages),
             hold_s=take.parsed("hold", parse_hold_s),
             settle_s=take.parsed("settle", parse_duration_s),
+            rates_rps=rates,
+            arrivals=take.parsed("arrivals", parse_arrivals),
+            spike_users=take.whole("spike_users", minimum=0) or 4 * users,
+            spike_hold_s=take.parsed("spike_hold", parse_hold_s),
+            search_requests=take.whole("search_requests", minimum=0),
+            down_sweep=take.flag("down_sweep"),
+            warmup_requests=take.whole("warmup_requests", minimum=0),
+            idle_before_s=take.parsed("idle_before", parse_duration_s),
             prompt_tokens=take.distribution("prompt_tokens"),
             output_tokens=take.distribution("output_tokens"),
             prefixes=take.whole("prefixes", minimum=0),
             prefix_tokens=take.whole("prefix_tokens", minimum=0),
             think_time_s=take.distribution("think_time"),
-            seed=take.parsed("seed", _optional_whole),
+            seed=take.parsed("seed", parse_optional_whole),
             limits=TimeLimits(
                 connect_s=take.parsed("connect_timeout", parse_limit_s),
                 first_token_s=take.parsed("first_token_timeout", parse_limit_s),
@@ -133,7 +167,7 @@ class Settings:
             max_tokens_field=MaxTokensField(take.one_of("max_tokens_field", tuple(MaxTokensField))),
             include_usage=take.one_of("usage", ("on", "off")) == "on",
             ignore_eos=take.flag("ignore_eos"),
-            temperature=take.parsed("temperature", _optional_number),
+            temperature=take.parsed("temperature", parse_optional_number),
             gap_sample=take.parsed("gap_sample", GapSample.parse),
             ca_file=take.text("ca_file") or None,
             insecure=take.flag("insecure"),
@@ -201,8 +235,33 @@ class _Reader:
             )
         return number
 
+    def rates(self) -> tuple[float, ...]:
+        one, several = self.number("rate", -1e-9, 0.0), self.parsed("rates", parse_rates)
+        if one and several:
+            raise SettingsError(f"--rate {one:g} and --rates: give one of them")
+        return (one,) if one else several
+
     def optional_number(self, name: str) -> float | None:
         return None if self._options.get(name) is None else self.number(name, 0.0, 0.0)
+
+
+def _check_shape(
+    shape: str, users: int, rates_rps: Sequence[float], options: Mapping[str, Any]
+) -> None:
+    """What a shape cannot do without.
+
+    Raises:
+        SettingsError: it is missing, or speaks against the shape.
+    """
+    if shape == "open-loop" and not rates_rps:
+        raise SettingsError("--shape open-loop: give --rate 5 or --rates 2,4,8 (requests/s)")
+    if shape != "open-loop" and rates_rps:
+        raise SettingsError(f"--rate and --rates need --shape open-loop, not {shape}")
+    if shape == "soak" and options.get("run_time") is None:
+        raise SettingsError("--shape soak: give its length with --run-time, such as -t 10m")
+    spike_users = options.get("spike_users") or 4 * users
+    if shape == "spike" and int(spike_users) <= users:
+        raise SettingsError(f"--spike-users {spike_users}: write more than the {users} of --users")
 
 
 def parse_header(text: str) -> Header:
@@ -220,24 +279,6 @@ def parse_header(text: str) -> Header:
     return Header(name, value, from_env=False)
 
 
-def parse_extra_body(text: str) -> Mapping[str, Any]:
-    """A JSON object that is merged into every request body."""
-    if not text.strip():
-        return {}
-    try:
-        body = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
-        raise ValueError(f"not JSON ({error}); write for example '{{\"top_p\": 0.9}}'") from None
-    if not isinstance(body, dict):
-        raise ValueError("write a JSON object, for example '{\"top_p\": 0.9}'")
-    validate_extra_body(body)
-    return body
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
-
-
 def header_can_hold(value: str) -> bool:
     """Whether a header may have this value: Latin-1 without line ends or control characters."""
     return not any(ord(c) < 32 or ord(c) == 127 for c in value) and _latin1(value)
@@ -249,24 +290,3 @@ def _latin1(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _optional_whole(text: str) -> int | None:
-    if not text.strip():
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
-
-
-def _optional_number(text: str) -> float | None:
-    if not text.strip():
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
-    if not math.isfinite(number):
-        raise ValueError(f"{text!r} cannot be sent; write a number such as 0.7")
-    return number

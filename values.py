@@ -1,5 +1,6 @@
-"""Reads the values of options that are times or user counts."""
+"""Reads the values of options that are times, user counts, rates or other numbers."""
 
+import math
 import re
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -44,3 +45,36 @@ def parse_stages(text: str) -> tuple[int, ...]:
     if not all(re.fullmatch(r"[1-9]\d*", part) for part in parts):
         raise ValueError(f"{text!r} is not a list of user counts; write for example 1,2,4,8,16")
     return tuple(int(part) for part in parts)
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """Requests/s of an open loop's steps, such as ``2,4,8``; each over 0; may be empty."""
+    if not text.strip():
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"\d+(\.\d+)?", part) and float(part) for part in parts):
+        raise ValueError(f"{text!r} is not a list of requests/s; write for example 2,4,8")
+    return tuple(float(part) for part in parts)
+
+
+def parse_optional_whole(text: str) -> int | None:
+    """A whole number; nothing is None."""
+    if not text.strip():
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def parse_optional_number(text: str) -> float | None:
+    """A finite number; nothing is None."""
+    if not text.strip():
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} cannot be sent; write a number such as 0.7")
+    return number

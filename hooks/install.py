@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from types import FrameType
 from typing import Any
 
 import gevent
@@ -12,6 +13,7 @@ from locust.env import Environment
 from locust.event import Events
 from locust.runners import MasterRunner, Runner, WorkerRunner
 
+from hooks.planning import raise_open_file_limit
 from hooks.run_master import RunMaster
 from hooks.run_worker import RunWorker
 from options import add_arguments
@@ -30,6 +32,8 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
         add_arguments(parser)
 
     def on_init(environment: Environment, runner: Runner, **_: Any) -> None:
+        raise_open_file_limit()
+        _defer_interrupt(greenlet.getcurrent())
         logging.getLogger("locust.runners").addFilter(_tells_no_step)
         # One line for each request of the openai SDK.
         logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -48,6 +52,24 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
 
     events.init_command_line_parser.add_listener(on_parser)
     events.init.add_listener(on_init)
+
+
+def _defer_interrupt(waiting: greenlet.greenlet) -> None:
+    """Have the first SIGINT end Locust's wait from the event loop; the second acts at once.
+
+    Python would raise KeyboardInterrupt wherever the code happens to be: within a listener it takes
+    the record of a finished request with it.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return  # ignored, as in a shell's background, or Locust's own for several processes
+    loop = gevent.get_hub().loop
+
+    def on_first(number: int, frame: FrameType | None) -> None:
+        # Not a watcher of the loop: a loop that is blocked must not hold up the second one.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        loop.run_callback_threadsafe(waiting.throw, KeyboardInterrupt)
+
+    signal.signal(signal.SIGINT, on_first)
 
 
 def _tells_no_step(line: logging.LogRecord) -> bool:

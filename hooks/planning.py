@@ -2,31 +2,98 @@
 
 import contextlib
 import resource
+from collections.abc import Mapping
 
+from locust import User
+from locust.runners import MasterRunner, Runner
+
+from metrics.knee_search import KneeSearch, SearchSettings
 from settings import Settings
+from shapes.cold_start import ColdStartPlan
+from shapes.knee import KneePlan
 from shapes.ladder import LadderPlan, constant_plan
+from shapes.open_loop import OpenLoopPlan
+from shapes.plan import Plan
+from shapes.soak import soak_plan
+from shapes.spike import spike_plan
+from users.open_loop import OpenLoopUser
+from workloads.traffic import TrafficKind
 
+LEVEL_LIMIT_S = 600.0
+"""Longest hold of one level of a search."""
 SPARE_DESCRIPTORS = 200
 """For files, the master's line, the page: what is left is for streams."""
 
 
-def choose_plan(settings: Settings, spawn_rate_given: bool, drain_limit_s: float) -> LadderPlan:
-    """The plan that ``--shape`` names.
+def choose_plan(
+    settings: Settings, spawn_rate_given: bool, drain_limit_s: float, workers: int = 1
+) -> Plan:
+    """The plan that ``--shape`` names, after a cold start when ``--idle-before`` asks for one."""
+    plan = _shape_plan(settings, spawn_rate_given, drain_limit_s, workers)
+    return ColdStartPlan(plan, settings.idle_before_s) if settings.idle_before_s else plan
 
-    A ladder adds its users at once unless a rate was given: Locust's default of one user a second
-    would make it crawl.
+
+def _shape_plan(
+    settings: Settings, spawn_rate_given: bool, drain_limit_s: float, workers: int
+) -> Plan:
+    """A ladder adds its users at once unless a rate was given: Locust's default of one user a
+    second would make it crawl. So do the others whose load is no ramp.
     """
+    hold_s, settle_s = settings.hold_s, settings.settle_s
+    at_once = settings.spawn_rate if spawn_rate_given else None
     if settings.shape == "ladder":
-        rate = settings.spawn_rate if spawn_rate_given else float(max(settings.stages))
-        stages, hold_s, settle_s = settings.stages, settings.hold_s, settings.settle_s
+        stages = settings.stages
+        rate = at_once or float(max(stages))
         return LadderPlan(stages, hold_s, settle_s, rate, drain_limit_s)
+    if settings.shape == "knee":
+        bounds = SearchSettings(
+            most_users=settings.users,
+            most_requests=settings.search_requests or None,
+            most_s=settings.run_time_s,
+            down_sweep=settings.down_sweep,
+        )
+        return KneePlan(KneeSearch(bounds), settle_s, LEVEL_LIMIT_S, at_once, drain_limit_s)
+    if settings.shape == "soak":
+        assert settings.run_time_s is not None  # refused before
+        rate = at_once or float(settings.users)
+        return soak_plan(settings.users, settings.run_time_s, settle_s, rate, drain_limit_s)
+    if settings.shape == "spike":
+        return spike_plan(
+            settings.users,
+            settings.spike_users,
+            hold_s,
+            settings.spike_hold_s,
+            settle_s,
+            drain_limit_s,
+        )
+    if settings.shape == "open-loop":
+        return OpenLoopPlan(settings.rates_rps, hold_s, settle_s, workers, drain_limit_s)
     return constant_plan(
         settings.users,
         settings.run_time_s,
-        settings.settle_s,
+        settle_s,
         settings.spawn_rate,
         drain_limit_s,
     )
+
+
+def choose_users(
+    settings: Settings, user_classes: Mapping[TrafficKind, type[User]]
+) -> list[type[User]]:
+    """The classes of the run's users, weighted as ``--traffic`` says."""
+    if settings.shape == "open-loop":
+        return [OpenLoopUser]
+    for share in settings.traffic:
+        user_classes[share.kind].weight = share.weight
+    return [user_classes[share.kind] for share in settings.traffic]
+
+
+def fleet_of(runner: Runner) -> list[str]:
+    """The processes that share a schedule, in the order of their shares."""
+    if not isinstance(runner, MasterRunner):
+        return [runner.client_id]
+    clients = runner.clients
+    return sorted(client.id for client in clients.ready + clients.spawning + clients.running)
 
 
 def raise_open_file_limit() -> None:
@@ -44,8 +111,12 @@ def too_many_users(settings: Settings, workers: int) -> str | None:
 
     The limit is this machine's; workers on others are taken to have the same.
     """
-    ladder = settings.shape == "ladder"
-    users = -(-(max(settings.stages) if ladder else settings.users) // max(1, workers))
+    most = {
+        "ladder": max(settings.stages),
+        "spike": settings.spike_users,
+        "open-loop": 0,  # what is in flight there is the endpoint's doing
+    }
+    users = -(-most.get(settings.shape, settings.users) // max(1, workers))
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if users + SPARE_DESCRIPTORS <= limit:
         return None

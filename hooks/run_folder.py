@@ -45,7 +45,11 @@ class RunFolder:
         _write_json(self.path / RUN_JSON, values)
 
     def write_stages(
-        self, marks: Sequence[dict[str, Any]], book: TallyBook, not_reached: Iterable[int]
+        self,
+        marks: Sequence[dict[str, Any]],
+        book: TallyBook,
+        not_reached: Iterable[int],
+        health: Sequence[dict[str, Any]] = (),
     ) -> None:
         """Write ``stages.json`` anew."""
         values = {
@@ -53,6 +57,7 @@ class RunFolder:
             "marks": list(marks),
             "tallies": book.to_wire(),
             "not_reached": sorted(not_reached),
+            "health": list(health),
         }
         _write_json(self.path / STAGES_JSON, values)
 

@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from gevent.event import Event
 from locust import User
 from locust.env import Environment
 from locust.runners import MasterRunner, Runner
 
 from hooks import messages
-from hooks.planning import choose_plan, too_many_users
+from hooks.last_reports import LastReports, alive_workers
+from hooks.level_watch import LevelWatch
+from hooks.planning import choose_plan, choose_users, fleet_of, too_many_users
 from hooks.preflight_call import PreflightCall
 from hooks.reporting import ReportResult, make_report
 from hooks.run_folder import create_run_folder
 from hooks.run_state import RunState
 from hooks.run_worker import RunWorker, prompt_plan, read_text
+from hooks.stage_guard import StageGuard
 from metrics.stage import Phase, Stage
 from options import NOT_IN_FORM
 from settings import Settings, SettingsError
 from shapes.plan import Plan
 from workloads.traffic import TrafficKind
 
-FINAL_WAIT_S = 10.0
 SAVE_PERIOD_S = 2.0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -51,10 +52,12 @@ class RunMaster:
         self._local_worker = local_worker
         self._state: RunState | None = None
         self._plan: Plan | None = None
+        self._watch = LevelWatch()
+        self._guard = StageGuard(self._watch)
         self._saver: gevent.Greenlet | None = None
         self._preflight = PreflightCall(runner)
-        self._finals: set[str] = set()
-        self._final_came = Event()
+        self._fleet: list[str] = []
+        self._last_reports = LastReports(runner)
         self._printed = ""
         self._quitting = False
         options = environment.parsed_options
@@ -75,6 +78,21 @@ class RunMaster:
     def plan(self) -> Plan | None:
         """The plan of the run that is under way; None between runs."""
         return self._plan
+
+    @property
+    def measured(self) -> LevelWatch:
+        """What the workers of that run have reported."""
+        return self._watch
+
+    @property
+    def in_flight(self) -> int | None:
+        """Requests of the fleet under way; None before any worker told."""
+        return self._state.in_flight if self._state is not None else None
+
+    @property
+    def finished(self) -> int:
+        """Logical requests of the run that are over and reported."""
+        return self._state.book.total().offered if self._state is not None else 0
 
     def begin(self) -> Plan | None:
         """Start a run: settings, preflight, folder, workers; None when it was refused."""
@@ -102,7 +120,8 @@ class RunMaster:
             return self._refuse(f"--runs-dir: {error}", EXIT_USAGE)
         salt = f"seed-{settings.seed}" if settings.seed is not None else chance.token_hex(8)
         drain_limit_s = float(self._environment.stop_timeout or 0) + 5.0
-        plan = choose_plan(settings, self._spawn_rate_given, drain_limit_s)
+        self._fleet = fleet_of(self._runner)
+        plan = choose_plan(settings, self._spawn_rate_given, drain_limit_s, len(self._fleet))
         self._state = RunState(
             run_id=run_id,
             name=name,
@@ -115,8 +134,10 @@ class RunMaster:
             plan=plan,
         )
         self._state.save()
-        self._choose_users(settings)
-        self._finals.clear()
+        self._environment.user_classes = choose_users(settings, self._user_classes)
+        self._last_reports.clear()
+        self._watch = LevelWatch(adaptive=plan.stage_count is None)
+        self._guard = StageGuard(self._watch)
         self._runner.send_message(messages.BEGIN, self._begin_message())
         self._saver = gevent.spawn(self._save_again_and_again)
         self._plan = plan
@@ -128,11 +149,13 @@ class RunMaster:
         if self._state is None:
             return
         log.info("%s", self._state.describe(stage, phase, users))
+        self._guard.enter(stage, phase, alive_workers(self._runner, self._state.workers))
         self._state.last_phase = {
             "run_id": self._state.run_id,
             "stage": stage.id,
             "kind": stage.kind,
             "target_users": stage.target_users,
+            "rate_rps": stage.rate_rps,
             "phase": phase.value,
             "users": users,
         }
@@ -152,12 +175,6 @@ class RunMaster:
         options.update({name: self._at_start.get(name) for name in NOT_IN_FORM})
         return options
 
-    def _choose_users(self, settings: Settings) -> None:
-        for share in settings.traffic:
-            self._user_classes[share.kind].weight = share.weight
-        chosen = [self._user_classes[share.kind] for share in settings.traffic]
-        self._environment.user_classes = chosen
-
     def _begin_message(self) -> dict[str, Any]:
         state = self._state
         assert state is not None
@@ -168,6 +185,7 @@ class RunMaster:
             "include_usage": state.preflight["include_usage"],
             "salt": state.salt,
             "folder_name": state.folder.path.name,
+            "fleet": self._fleet,
         }
 
     def _refuse(self, reason: str, exit_code: int) -> None:
@@ -198,11 +216,11 @@ class RunMaster:
     def _accept(self, report: dict[str, Any]) -> None:
         if self._state is not None and report["run_id"] == self._state.run_id:
             self._state.accept(report)
+            self._watch.accept(report)
 
     def _on_final(self, environment: Environment, msg: Any, **_: Any) -> None:
         self._accept(msg.data)
-        self._finals.add(msg.data["worker"])
-        self._final_came.set()
+        self._last_reports.note(msg.data["worker"])
 
     def _on_trouble(self, environment: Environment, msg: Any, **_: Any) -> None:
         text = f"worker {msg.data['worker']} cannot take part: {msg.data['text']}"
@@ -218,6 +236,8 @@ class RunMaster:
             seconds += 1.0
             if self._local_worker is not None and (report := self._local_worker.take_report()):
                 self._accept(report)
+            if (state := self._state) is not None:
+                self._guard.check(alive_workers(self._runner, state.workers), state.book)
             if self._state is not None and seconds % SAVE_PERIOD_S == 0:
                 try:
                     self._state.save()
@@ -251,36 +271,19 @@ class RunMaster:
         state = self._state
         if state is None:
             return
-        self._gather_finals()
+        stop_timeout_s = float(self._environment.stop_timeout or 0)
+        self._last_reports.gather(state.run_id, state.workers, stop_timeout_s)
         self._state, self._plan = None, None
         if self._saver is not None:
             self._saver.kill(block=False)
         headless = bool(getattr(self._environment.parsed_options, "headless", False))
-        state.end(self._finals, stopped_by_hand=not headless)
+        state.end(self._last_reports.workers, stopped_by_hand=not headless)
         if headless or self._quitting:
             log.info("writing the report")
             self._use(make_report(state.folder.path))
         else:
             # The page goes on meanwhile.
             self._reporting = gevent.spawn(self._report_later, state.folder.path)
-
-    def _gather_finals(self) -> None:
-        """Have every live worker stop and send its last report; single processes just did."""
-        if not isinstance(self._runner, MasterRunner) or self._state is None:
-            return
-        self._runner.send_message(messages.FINISH, {"run_id": self._state.run_id})
-        wait_s = FINAL_WAIT_S + float(self._environment.stop_timeout or 0)
-        with gevent.Timeout(wait_s, False):
-            while self._alive_workers() - self._finals:
-                self._final_came.clear()
-                self._final_came.wait(0.2)
-
-    def _alive_workers(self) -> set[str]:
-        if not isinstance(self._runner, MasterRunner) or self._state is None:
-            return set()
-        clients = self._runner.clients
-        alive = {c.id[-8:] for c in clients.ready + clients.spawning + clients.running}
-        return {worker for worker in self._state.workers if worker[-8:] in alive}
 
     def _report_later(self, path: Path) -> None:
         result = make_report(path)

@@ -8,10 +8,10 @@ from typing import Any
 
 from hooks.run_folder import RunFolder
 from metrics.run_files import RUN_SCHEMA
-from metrics.stage import Phase, Stage
+from metrics.stage import COLD_STAGE, Phase, Stage
 from metrics.tally import TallyBook
 from settings import Settings
-from shapes.ladder import LadderPlan
+from shapes.plan import Plan
 
 _PACKAGES = ("locust", "gevent", "geventhttpclient", "openai", "sseclient-py")
 
@@ -30,7 +30,7 @@ class RunState:
         salt: str,
         prefix_hashes: Sequence[str],
         preflight: dict[str, Any],
-        plan: LadderPlan,
+        plan: Plan,
     ) -> None:
         self.run_id = run_id
         self.name = name
@@ -47,13 +47,22 @@ class RunState:
         self.marks: list[dict[str, Any]] = []
         self.workers: dict[str, str] = {}
         self.lost: set[str] = set()
+        self._in_flight: dict[str, int] = {}
+        self._series: list[dict[str, Any]] = []
         self.last_phase: dict[str, Any] | None = None
         self.end_reason: str | None = None
         self.ended_at: datetime | None = None
 
+    @property
+    def in_flight(self) -> int | None:
+        """Requests of the fleet under way at the last reports; None before the first."""
+        return sum(self._in_flight.values()) if self._in_flight else None
+
     def accept(self, report: dict[str, Any]) -> None:
         """Add one worker's report."""
         self.workers.setdefault(report["worker"], report["host"])
+        self._in_flight[report["worker"]] = report.get("in_flight", 0)
+        self._series.extend(report.get("health") or ())
         self.folder.append(report["rows"])
         self.marks.extend(report["marks"])
         self.book.merge(TallyBook.from_wire(report["tallies"]))
@@ -71,22 +80,26 @@ class RunState:
 
     def save(self) -> None:
         """Write ``run.json`` and ``stages.json`` as things are now."""
-        self.folder.write_stages(self.marks, self.book, self.plan.not_reached)
+        self.folder.write_stages(self.marks, self.book, self.plan.not_reached, self._series)
         self.folder.write_run(self._values())
 
     def describe(self, stage: Stage, phase: Phase, users: int) -> str:
         """One line of progress."""
         if phase is Phase.DRAIN:
             return "drain: waiting for the answers under way"
-        stages = len(self.plan.stages) - 1
+        if stage.id == COLD_STAGE:
+            return "cold start: waiting idle" if phase is Phase.IDLE else "cold start: asking"
+        stages = self.plan.stage_count
+        of_stages = "" if stages is None else f"/{stages}"
+        load = _users(users) if stage.rate_rps is None else f"{stage.rate_rps:g} requests/s"
         what = {
             Phase.RAMP: f"going from {users} to {_users(stage.target_users)}",
-            Phase.SETTLE: f"{_users(users)}, settling",
-            Phase.HOLD: f"{_users(users)}, measuring",
+            Phase.SETTLE: f"{load}, settling",
+            Phase.HOLD: f"{load}, measuring",
         }[phase]
         counts = self.book.total()
         return (
-            f"stage {stage.id + 1}/{stages}: {what} "
+            f"stage {stage.id + 1}{of_stages}: {what} "
             f"({counts.ok} ok, {counts.failed} failed, {counts.rate_limited_attempts} x 429 so far)"
         )
 
@@ -109,7 +122,12 @@ class RunState:
             "prefix_hashes": list(self.prefix_hashes),
             "shape": settings.shape,
             "stage_plan": [
-                {"stage": s.id, "kind": s.kind, "target_users": s.target_users}
+                {
+                    "stage": s.id,
+                    "kind": s.kind,
+                    "target_users": s.target_users,
+                    "rate_rps": s.rate_rps,
+                }
                 for s in self.plan.stages
             ],
             "slo": str(settings.options.get("slo") or ""),

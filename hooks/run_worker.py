@@ -18,6 +18,7 @@ from hooks.client_health import (
     watch_cpu,
     watch_loop_lag,
 )
+from hooks.health_series import HealthSeries
 from hooks.recorder import Recorder
 from metrics.record import RequestRecord
 from metrics.run_files import SPOOL_FOLDER
@@ -28,6 +29,7 @@ from users.preflight import PreflightResult, preflight, refusal
 from users.run_context import CURRENT_RUN, RunContext
 from users.secrets import load_secrets
 from users.transports import open_transports
+from workloads.arrivals import count_share
 from workloads.prompts import PromptPlan
 
 FLUSH_PERIOD_S = 1.0
@@ -53,6 +55,7 @@ class RunWorker:
         """The run that was joined last: it is not joined again after its end."""
         self._watchers: list[gevent.Greenlet] = []
         self._gc_pauses = GcPauses()
+        self._series = HealthSeries("")
         register = runner.register_message
         register(messages.PREFLIGHT, self._on_preflight, concurrent=True)
         register(messages.BEGIN, self._on_begin)
@@ -81,6 +84,8 @@ class RunWorker:
             "run_id": self._context.run_id,
             "worker": self.worker_id,
             "host": socket.gethostname(),
+            "in_flight": self._context.in_flight,
+            "health": self._series.take(self._context.clock_s()),
             **self._recorder.take(),
         }
 
@@ -117,6 +122,9 @@ class RunWorker:
             trouble = {"run_id": data["run_id"], "worker": self.worker_id, "text": str(error)}
             self._runner.send_message(messages.TROUBLE, trouble)
             return
+        fleet, me = data["fleet"], self._runner.client_id
+        position = fleet.index(me) if me in fleet else None
+        warmup = settings.warmup_requests
         self._context = RunContext(
             run_id=data["run_id"],
             worker=self.worker_id,
@@ -127,15 +135,23 @@ class RunWorker:
             plan=prompt_plan(settings, data["salt"]),
             transports=transports,
             masker=Masker(secrets.texts),
+            position=position,
+            workers=len(fleet),
+            warmup_left=0 if position is None else count_share(warmup, position, len(fleet)),
         )
         CURRENT_RUN.context = self._context
+        self._series = HealthSeries(self.worker_id)
         set_start_up_objects_aside()
         self._gc_pauses.start()
         self._watchers = [
-            gevent.spawn(watch_loop_lag, lambda value: self._health("loop_lag_s", value)),
+            gevent.spawn(watch_loop_lag, self._loop_lag),
             gevent.spawn(watch_cpu, lambda value: self._health("cpu_ratio", value)),
             gevent.spawn(self._flush_again_and_again),
         ]
+
+    def _loop_lag(self, lag_s: float) -> None:
+        self._series.add_lag(lag_s)
+        self._health("loop_lag_s", lag_s)
 
     def _health(self, name: str, value: float) -> None:
         if self._recorder is not None and self._context is not None:
@@ -157,11 +173,10 @@ class RunWorker:
             return
         if data["run_id"] != self._context.run_id:
             return
-        stage = Stage(data["stage"], data["kind"], data["target_users"])
+        stage = Stage(data["stage"], data["kind"], data["target_users"], data["rate_rps"])
         phase = Phase(data["phase"])
         self._keep_gc_pauses()  # they belong to the phase that ends here
-        self._context.stage, self._context.phase = stage, phase
-        at_s = self._context.clock_s()
+        at_s = self._context.enter(stage, phase)
         self._recorder.mark(PhaseMark(self.worker_id, stage, phase, at_s, data["users"]))
 
     def _on_request(

@@ -10,288 +10,240 @@ batch an arrival waits half a longer step, and its own prefill shares one. Level
 ``QUEUE_SHARE`` are not used for an estimate, because synchronised prefills alone reach 0.1.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
-from metrics.statistics import jackknife_mean_interval, mean
+from metrics.knee_assess import MODEL_ERROR, Assessment, Estimate, assess
+from metrics.knee_hysteresis import hysteresis
+from metrics.knee_level import LIMITED_RATIO, Level, level_of_means
+from metrics.knee_queue import CALM_SHARE, QUEUE_SHARE
+from metrics.knee_result import (
+    Ceiling,
+    Hysteresis,
+    KneeEstimate,
+    KneeStatus,
+    LevelEvidence,
+    Side,
+    SloCapacity,
+)
+from metrics.knee_service import HiddenQueue, ServiceLaw, hidden_queue, service_law
+from metrics.knee_slo import GOOD_RATIO, slo_capacity
 
-QUEUE_SHARE = 0.20
-"""q from which a level is taken as queueing and gives an estimate."""
-CALM_SHARE = 0.05
-"""q below which a level is taken as free of a queue."""
-LIMITED_RATIO = 0.01
-"""Share of requests refused or failed above which a level measures the refusal, not the queue."""
-MODEL_ERROR = 0.03
-"""Relative error of the method itself on servers with a known knee (KV-limited ones, the worst)."""
+__all__ = [
+    "CALM_SHARE",
+    "LIMITED_RATIO",
+    "MODEL_ERROR",
+    "QUEUE_SHARE",
+    "Ceiling",
+    "Hysteresis",
+    "KneeEstimate",
+    "KneeStatus",
+    "Level",
+    "LevelEvidence",
+    "Side",
+    "SloCapacity",
+    "find_knee",
+    "level_of_means",
+    "verdict",
+]
 
-
-class KneeStatus(StrEnum):
-    """What kind of answer a ladder gave."""
-
-    KNEE = "knee"
-    NOT_REACHED = "not_reached"
-    """No queue up to the top level: the knee is at least there."""
-    NEAR_TOP = "near_top"
-    """A queue begins at the top level, but is too short there to measure."""
-    RATE_LIMITED = "rate_limited"
-    ERRORS = "errors"
-    UNRESOLVED = "unresolved"
-    """Too little was measured, or nothing that shows a queue."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """What one held level measured; the arrays are of successes, in the order they were sent.
-
-    ``ttft_s`` and ``tpot_s`` are of streamed requests only. ``void`` gives the reason when the
-    level must not be used (never held, a worker was lost).
-    """
-
-    users: int
-    stage: int | None = None
-    """The stage's id: levels may repeat."""
-    ttft_s: Sequence[float]
-    tpot_s: Sequence[float]
-    latency_s: Sequence[float]
-    think_s: float = 0.0
-    requests: int
-    rate_limited: int = 0
-    failed: int = 0
-    void: str | None = None
+WIDEST = 0.30
+"""Half of an interval, relative to the knee, beyond which no number is given."""
+SCALING = 0.25
+"""Elasticity from which throughput is said to be still scaling."""
+ALIKE = 0.15
+"""Elasticity below which soft saturation and a hidden queue look alike from outside."""
+HIGHER, LOWER = "add higher --stages", "add lower --stages"
 
 
-@dataclass(frozen=True, slots=True)
-class LevelEvidence:
-    """What the method saw at one level; None where it could not be told."""
-
-    users: int
-    queue_share: float | None
-    queue_share_low: float | None
-    queue_share_high: float | None
-    carried_users: float | None
-    """N * (1 - q), given from ``QUEUE_SHARE`` on."""
-    note: str | None
-    stage: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KneeEstimate:
-    """The verdict on a ladder: ``users`` with its interval, or the lower bound ``at_least``."""
-
-    status: KneeStatus
-    users: float | None
-    low: float | None
-    high: float | None
-    at_least: int | None
-    calm_users: int | None
-    """The highest level without a queue."""
-    queueing_users: int | None
-    """The lowest level with one."""
-    reason: str
-    evidence: tuple[LevelEvidence, ...]
-
-    def sentence(self) -> str:
-        """The verdict as one line for a reader."""
-        if self.status is KneeStatus.KNEE and self.users is not None:
-            return (
-                f"knee at about {self.users:.0f} concurrent streams "
-                f"({self.low:.1f} to {self.high:.1f}): {self.reason}"
-            )
-        if self.at_least is not None:
-            streams = "stream" if self.at_least == 1 else "streams"
-            return f"knee not reached, at least {self.at_least} concurrent {streams}: {self.reason}"
-        return f"no knee found: {self.reason}"
-
-
-def find_knee(levels: Sequence[Level]) -> KneeEstimate:
+def find_knee(levels: Sequence[Level], slo_ratio: float = GOOD_RATIO) -> KneeEstimate:
     """Read the knee off finished levels of a closed loop, in any order.
 
     Levels that were never held, that were refused (429) or that failed are named and left out; a
-    limiter is never taken for a queue.
+    limiter is never taken for a queue. ``slo_ratio`` is the share of requests, 0 to 1, that must
+    be good for the capacity under the objectives.
     """
-    ordered = sorted(levels, key=lambda level: level.users)
-    limited = [level for level in ordered if _refusal(level) is not None]
-    usable = [
-        level
-        for level in ordered
-        if level.void is None and _refusal(level) is None and len(level.ttft_s) > 0
-    ]
-    if not usable:
-        status, reason = _nothing_usable(ordered)
-        return _verdict(status, reason, tuple(_note(level) for level in ordered))
-    base = _baseline(usable)
-    calm_base = _shown_calm(base, usable)
-    chosen = {id(level) for level in usable if level is not base or calm_base}
-    evidence = tuple(
-        _evidence(level, base) if id(level) in chosen else _note(level) for level in ordered
-    )
-    if not calm_base:
-        reason = (
-            f"the lowest level has {base.users} users, and nothing shows that it is free of a "
-            "queue; add lower --stages"
-        )
-        return _verdict(KneeStatus.UNRESOLVED, reason, evidence)
-    return _not_below(_judge(evidence, usable, limited), base)
+    return verdict(assess(levels), HIGHER, LOWER, slo_ratio)
 
 
-def _judge(
-    evidence: tuple[LevelEvidence, ...], usable: Sequence[Level], limited: Sequence[Level]
+def verdict(
+    seen: Assessment, higher: str = HIGHER, lower: str = LOWER, slo_ratio: float = GOOD_RATIO
 ) -> KneeEstimate:
-    seen = [e for e in evidence if e.queue_share is not None]
-    calm = max((e.users for e in seen if _share(e) < CALM_SHARE), default=None)
-    queueing = [e for e in seen if _share(e) >= QUEUE_SHARE and (calm is None or e.users > calm)]
-    if queueing:
-        return _knee(evidence, queueing, calm)
-    top = usable[-1].users
-    if limited and limited[0].users > top:
-        refusal = _refusal(limited[0])
-        reason = f"no queue up to {top}, then at {limited[0].users} users " + (
-            "429s: a rate limit, not a queue" if refusal is KneeStatus.RATE_LIMITED else "errors"
-        )
-        return _verdict(refusal or KneeStatus.ERRORS, reason, evidence, at_least=top, calm=calm)
-    share = max(_share(e) for e in seen if e.users == top)
-    if share >= CALM_SHARE:
+    """The verdict on what was seen; ``higher`` and ``lower`` say how to measure other levels."""
+    law = service_law(seen.usable, seen.base) if seen.usable else None
+    side = _side(seen, law, slo_ratio)
+    if not seen.usable:
+        return _nothing_usable(seen, side)
+    if seen.hides_waiting or seen.base is None:
+        return _without_ttft(seen, side)
+    if not seen.base_is_calm:
+        if seen.ceiling is not None and seen.ceiling.users > seen.usable[-1].users:
+            reason = f"at {seen.ceiling.users} users {seen.ceiling.detail}"
+            return _answer(seen, side, seen.ceiling.status, reason)
         reason = (
-            f"at the top level of {top} users {share:.0%} of the cycle is spent waiting, "
-            "too little to measure a queue; add higher --stages"
+            f"the lowest level has {seen.base.users} users, and nothing shows that it is free of "
+            f"a queue; {lower}"
         )
-        return _verdict(KneeStatus.NEAR_TOP, reason, evidence, at_least=calm or top, calm=calm)
-    reason = f"no request waited for a slot at {top} users; add higher --stages"
-    return _verdict(KneeStatus.NOT_REACHED, reason, evidence, at_least=top, calm=top)
+        return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
+    if seen.estimate is not None:
+        return _knee(seen, seen.estimate, side, lower)
+    return _no_estimate(seen, side, law, higher)
 
 
-def _knee(
-    evidence: tuple[LevelEvidence, ...], queueing: Sequence[LevelEvidence], calm: int | None
-) -> KneeEstimate:
-    weights, estimates = [], []
-    for level in queueing:
-        half = (_share_high(level) - _share_low(level)) / 2 * level.users
-        estimates.append(level.users * (1 - _share(level)))
-        weights.append(1 / max(half, MODEL_ERROR * level.users) ** 2)
-    total = sum(weights)
-    users = sum(w * e for w, e in zip(weights, estimates, strict=True)) / total
-    spread = sum(w * (e - users) ** 2 for w, e in zip(weights, estimates, strict=True))
-    inflation = max(1.0, spread / (len(estimates) - 1)) if len(estimates) > 1 else 1.0
-    half = math.sqrt(inflation / total + (MODEL_ERROR * users) ** 2)
-    lowest = min(level.users for level in queueing)
-    worst = max(queueing, key=lambda level: level.users)
+def _knee(seen: Assessment, found: Estimate, side: Side, lower: str) -> KneeEstimate:
+    base = seen.base
+    if base is not None and base.users > 1 and found.users <= 1.15 * base.users:
+        # The baseline's own wait counts as none, so no knee can be named at or below it.
+        reason = (
+            f"requests queue from the lowest level of {base.users} users on: the knee is at or "
+            f"below it; {lower}"
+        )
+        return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
+    if found.half_width is not None and found.half_width > WIDEST * found.users:
+        reason = (
+            f"requests queue, but the levels leave the knee anywhere from "
+            f"{max(0.0, found.users - found.half_width):.0f} to "
+            f"{found.users + found.half_width:.0f} users; measure them for longer"
+        )
+        return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
+    used = [e for e in seen.evidence if e.used_for == "estimate"]
+    worst = max(used, key=lambda e: e.users)
+    calm = seen.calm_users
     reason = (
-        f"at {worst.users} users {_share(worst):.0%} of each request's cycle is spent waiting "
+        f"at {worst.users} users {worst.share:.0%} of each request's cycle is spent waiting "
         "for its first token"
-        + (
-            f", at {calm} users under {CALM_SHARE:.0%}"
-            if calm is not None
-            else ", and no level below was free of it"
+    )
+    reason += (
+        f", at {calm} users under {CALM_SHARE:.0%}"
+        if calm is not None
+        else ", and no level below was free of it"
+    )
+    status = KneeStatus.KNEE
+    if seen.gradual:
+        status = KneeStatus.GRADUAL_KNEE
+        reason += ", and it grows gradually in between"
+    return _at(seen, side, status, found.users, found.half_width, reason)
+
+
+def _no_estimate(seen: Assessment, side: Side, law: ServiceLaw | None, higher: str) -> KneeEstimate:
+    top, calm = seen.usable[-1].users, seen.calm_users
+    ceiling = seen.ceiling
+    if ceiling is not None and ceiling.users > top:
+        reason = f"no queue up to {top}, then at {ceiling.users} users {ceiling.detail}"
+        return _answer(seen, side, ceiling.status, reason, at_least=top)
+    edge = seen.onset_at_top
+    if edge is not None:
+        reason = (
+            f"at the top level of {edge.users} users {edge.share:.0%} of the cycle is spent "
+            f"waiting, too little to measure a queue; {higher}"
         )
+        if edge.queue_share_low is None or edge.share_low < edge.share / 2:
+            return _answer(seen, side, KneeStatus.NEAR_TOP, reason, at_least=calm or top)
+        users = edge.users * (1 - edge.share)
+        half = edge.users * (edge.share_high - edge.share_low) / 2 + MODEL_ERROR * users
+        return _at(seen, side, KneeStatus.NEAR_TOP, users, half, reason, at_least=calm or top)
+    hidden = hidden_queue(seen.usable, fewest=2)
+    if hidden is not None:
+        return _hidden(seen, side, hidden, "the time to first token does not show it")
+    reason = f"no request waited for a slot at {top} users; {higher}"
+    if law is not None and side.elasticity is not None:
+        reason = f"no request waited for a slot at {top} users, {_shape(side)}; {higher}"
+    return _answer(seen, side, KneeStatus.NO_KNEE, reason, at_least=top)
+
+
+def _shape(side: Side) -> str:
+    """How throughput goes on, where nothing queues."""
+    elasticity = side.elasticity or 0.0
+    if elasticity >= SCALING:
+        return f"and throughput is still scaling (elasticity {elasticity:.2f})"
+    text = f"throughput has reached a plateau by batching (elasticity {elasticity:.2f}"
+    if side.efficiency_users is not None:
+        text += f", one half at {side.efficiency_users:.0f} users"
+    text += ")"
+    if elasticity < ALIKE:
+        text += "; from outside, a queue after the first token would look the same"
+    return text
+
+
+def _without_ttft(seen: Assessment, side: Side) -> KneeEstimate:
+    streamed = any(len(level.ttft_s) for level in seen.usable)
+    why = (
+        "answers arrive in one piece, or with a first chunk that has no output"
+        if streamed
+        else "no streamed answer gave a time to first token"
     )
+    hidden = hidden_queue(seen.usable, fewest=1)
+    if hidden is not None:
+        return _hidden(seen, side, hidden, why)
+    ceiling, top = seen.ceiling, seen.usable[-1].users
+    if ceiling is not None and ceiling.users > top:
+        reason = f"{why}; at {ceiling.users} users {ceiling.detail}"
+        return _answer(seen, side, ceiling.status, reason, at_least=top)
+    reason = f"{why}, and latency up to {top} users shows no queue either"
+    return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
+
+
+def _hidden(seen: Assessment, side: Side, found: HiddenQueue, why: str) -> KneeEstimate:
+    reason = f"latency grows as in a queue from {found.queueing_users} users on, but {why}"
     return KneeEstimate(
-        status=KneeStatus.KNEE,
-        users=users,
-        low=max(0.0, users - half),
-        high=users + half,
+        status=KneeStatus.HIDDEN_QUEUE,
+        users=found.users,
+        low=found.low,
+        high=found.high,
         at_least=None,
-        calm_users=calm,
-        queueing_users=lowest,
+        calm_users=found.calm_users,
+        queueing_users=found.queueing_users,
         reason=reason,
-        evidence=evidence,
+        evidence=seen.evidence,
+        side=side,
     )
 
 
-def _baseline(usable: Sequence[Level]) -> Level:
-    """The level with the lowest mean TTFT among the 3 smallest."""
-    return min(usable[:3], key=lambda level: mean(level.ttft_s) or math.inf)
+def _nothing_usable(seen: Assessment, side: Side) -> KneeEstimate:
+    if seen.ceiling is not None:
+        reason = f"at every level: {seen.ceiling.detail}"
+        return _answer(seen, side, seen.ceiling.status, reason)
+    if any(level.requests and level.void is None for level in seen.ordered):
+        return _answer(seen, side, KneeStatus.UNRESOLVED, "no request succeeded")
+    reason = "no level was held long enough to finish a request"
+    return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
 
 
-def _shown_calm(base: Level, usable: Sequence[Level]) -> bool:
-    """Whether the baseline can be told from a queue.
-
-    One user never queues behind another; with more, a queue would grow at a level well above.
-    """
-    return base.users == 1 or usable[-1].users >= 1.5 * base.users
-
-
-def _not_below(estimate: KneeEstimate, base: Level) -> KneeEstimate:
-    """No knee is named at or below a baseline of several users: its own wait counts as none."""
-    if estimate.users is None or base.users == 1 or estimate.users > 1.15 * base.users:
-        return estimate
-    reason = (
-        f"requests queue from the lowest level of {base.users} users on: the knee is at or below "
-        "it; add lower --stages"
-    )
-    return _verdict(KneeStatus.UNRESOLVED, reason, estimate.evidence)
-
-
-def _evidence(level: Level, base: Level) -> LevelEvidence:
-    base_ttft_s, base_tpot_s = mean(base.ttft_s) or 0.0, mean(base.tpot_s) or 0.0
-    step_growth_s = 1.5 * max(0.0, (mean(level.tpot_s) or 0.0) - base_tpot_s)
-    cycle_s = (mean(level.latency_s) or 0.0) + level.think_s
-
-    def share(ttft_s: float) -> float:
-        return max(0.0, ttft_s - base_ttft_s - step_growth_s) / cycle_s if cycle_s > 0 else 0.0
-
-    q = share(mean(level.ttft_s) or 0.0)
-    bounds = jackknife_mean_interval(level.ttft_s)
-    return LevelEvidence(
-        users=level.users,
-        queue_share=q,
-        queue_share_low=share(bounds[0]) if bounds else None,
-        queue_share_high=share(bounds[1]) if bounds else None,
-        carried_users=level.users * (1 - q) if q >= QUEUE_SHARE else None,
-        note=None,
-        stage=level.stage,
+def _side(seen: Assessment, law: ServiceLaw | None, slo_ratio: float) -> Side:
+    top = max((level.users for level in seen.usable), default=0)
+    efficiency = law.efficiency_users() if law else None
+    if efficiency is not None and seen.estimate is not None:
+        efficiency = min(efficiency, seen.estimate.users)
+    fastest = max(seen.usable, key=lambda level: level.completed_rps() or 0.0, default=None)
+    return Side(
+        efficiency_users=efficiency if efficiency is not None and efficiency <= top else None,
+        elasticity=law.elasticity(top) if law and seen.estimate is None else None,
+        peak_rps=fastest.completed_rps() if fastest else None,
+        peak_users=fastest.users if fastest else None,
+        slo=slo_capacity(seen.ordered, slo_ratio),
+        ceiling=seen.ceiling,
+        hysteresis=hysteresis(seen.ordered, seen.base) if seen.base else None,
     )
 
 
-def _refusal(level: Level) -> KneeStatus | None:
-    if not level.requests:
-        return None
-    if level.rate_limited > LIMITED_RATIO * level.requests:
-        return KneeStatus.RATE_LIMITED
-    if level.failed > LIMITED_RATIO * level.requests:
-        return KneeStatus.ERRORS
-    return None
-
-
-def _nothing_usable(ordered: Sequence[Level]) -> tuple[KneeStatus, str]:
-    refusals = {_refusal(level) for level in ordered}
-    if KneeStatus.RATE_LIMITED in refusals:
-        return KneeStatus.RATE_LIMITED, "429s at every level: a rate limit, not a queue"
-    if KneeStatus.ERRORS in refusals:
-        return KneeStatus.ERRORS, "requests failed at every level"
-    if any(level.requests for level in ordered):
-        return KneeStatus.UNRESOLVED, "no streamed answer gave a time to first token"
-    return KneeStatus.UNRESOLVED, "no level was held long enough to finish a request"
-
-
-def _note(level: Level) -> LevelEvidence:
-    refusal = _refusal(level)
-    note = level.void or (refusal.value if refusal else _unmeasured(level))
-    return LevelEvidence(level.users, None, None, None, None, note, level.stage)
-
-
-def _unmeasured(level: Level) -> str:
-    return "not shown free of a queue" if len(level.ttft_s) else "no time to first token"
-
-
-def _verdict(
+def _at(
+    seen: Assessment,
+    side: Side,
     status: KneeStatus,
+    users: float,
+    half: float | None,
     reason: str,
-    evidence: tuple[LevelEvidence, ...],
     at_least: int | None = None,
-    calm: int | None = None,
 ) -> KneeEstimate:
-    return KneeEstimate(status, None, None, None, at_least, calm, None, reason, evidence)
+    low = None if half is None else max(0.0, users - half)
+    high = None if half is None else users + half
+    calm, queueing = seen.calm_users, seen.queueing_users
+    return KneeEstimate(
+        status, users, low, high, at_least, calm, queueing, reason, seen.evidence, side
+    )
 
 
-def _share(evidence: LevelEvidence) -> float:
-    return evidence.queue_share or 0.0
-
-
-def _share_low(evidence: LevelEvidence) -> float:
-    return _share(evidence) if evidence.queue_share_low is None else evidence.queue_share_low
-
-
-def _share_high(evidence: LevelEvidence) -> float:
-    return _share(evidence) if evidence.queue_share_high is None else evidence.queue_share_high
+def _answer(
+    seen: Assessment, side: Side, status: KneeStatus, reason: str, at_least: int | None = None
+) -> KneeEstimate:
+    calm = seen.calm_users if at_least is not None else None
+    return KneeEstimate(status, None, None, None, at_least, calm, None, reason, seen.evidence, side)

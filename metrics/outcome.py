@@ -42,11 +42,13 @@ class Outcome(StrEnum):
     CLIENT_RESOURCE = "client_resource"
     """This machine ran out of descriptors or ports: never the server's fault."""
     CANCELLED = "cancelled"
+    NOT_SENT = "not_sent"
+    """An arrival of an open loop that this client never came to send."""
 
     @property
     def failed(self) -> bool:
-        """True for everything but a success and a request that we cancelled ourselves."""
-        return self not in (Outcome.OK, Outcome.CANCELLED)
+        """True for everything but a success, what we cancelled ourselves and what we never sent."""
+        return self not in (Outcome.OK, Outcome.CANCELLED, Outcome.NOT_SENT)
 
     @property
     def reached_wire(self) -> bool:
@@ -60,6 +62,7 @@ _NEVER_SENT = frozenset(
         Outcome.TLS_ERROR,
         Outcome.CONNECT_TIMEOUT,
         Outcome.CLIENT_RESOURCE,
+        Outcome.NOT_SENT,
     }
 )
 

@@ -100,6 +100,7 @@ def mark_to_wire(mark: PhaseMark) -> dict[str, Any]:
         "stage": mark.stage.id,
         "kind": mark.stage.kind,
         "target_users": mark.stage.target_users,
+        "rate_rps": mark.stage.rate_rps,
         "phase": mark.phase.value,
         "at_s": mark.at_s,
         "users": mark.users,
@@ -110,7 +111,7 @@ def mark_from_wire(wire: dict[str, Any]) -> PhaseMark:
     """The inverse of :func:`mark_to_wire`."""
     return PhaseMark(
         worker=wire["worker"],
-        stage=Stage(wire["stage"], wire["kind"], wire["target_users"]),
+        stage=Stage(wire["stage"], wire["kind"], wire["target_users"], wire.get("rate_rps")),
         phase=Phase(wire["phase"]),
         at_s=wire["at_s"],
         users=wire["users"],

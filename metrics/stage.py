@@ -19,6 +19,12 @@ class Phase(StrEnum):
     """The held window: the only phase that counts."""
     DRAIN = "drain"
     """No users are wanted; answers under way are finished."""
+    IDLE = "idle"
+    """Nobody asks, so that the endpoint may grow cold."""
+    COLD = "cold"
+    """A few single requests after that: reported apart, never a level or a baseline."""
+    WARMUP = "warmup"
+    """Of a record alone: one of the run's first requests, left out by ``--warmup-requests``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,28 @@ class Stage:
     """One level of the load plan.
 
     ``id`` counts from 0 in the order of the run; ``kind`` names the shape's reason for it
-    (``level``, ``constant``, ``drain``); ``target_users`` is the closed-loop population wanted.
+    (``level``, ``constant``, ``soak``, ``base``, ``burst``, ``after``, ``rate``, ``cold``,
+    ``drain``); ``target_users`` is the closed-loop population wanted, in an open loop the number of
+    workers. ``rate_rps`` is the open loop's rate over the fleet, in requests/s.
     """
 
     id: int
     kind: str
     target_users: int
+    rate_rps: float | None = None
+
+
+ASIDE = (Phase.COLD, Phase.WARMUP)
+"""Requests of these are counted and in no other figure."""
+
+NOT_LEVELS = frozenset({"base", "burst", "after", "rate", "cold", "drain"})
+"""Kinds of stage that are no level of users in a steady state: no knee is read from them."""
+
+
+COLD_STAGE = 9_999
+"""The number of the cold start's stage: more than any plan has stages."""
+COLD_REQUESTS = 3
+"""One after the other: the first meets the cold endpoint, the others show whether it is warm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """``python -m reports RUN``: render a saved run anew; no load is needed.
 
+``python -m reports knee RUN`` (or a CSV of levels) explains the verdict on the knee step by step.
+
 Exit codes: 0 valid and within the objectives, 1 errors, 2 wrong usage, 3 an objective missed,
 4 the run is invalid; the reason is printed.
 """
@@ -8,29 +10,67 @@ import argparse
 import sys
 from pathlib import Path
 
+from metrics.knee_explain import explain
 from metrics.run_files import RunFileError
+from reports.analyse import levels_of
+from reports.level_table import COLUMNS, read_level_table
+from reports.load import load_run
 from reports.model import ExitCode
 from reports.render import render_run
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        if words[:1] == ["knee"]:
+            return _explain_knee(words[1:])
+        return _render(words)
+    except RunFileError as error:
+        print(f"swarmgauge: {error}", file=sys.stderr)
+    return int(ExitCode.USAGE)
+
+
+def _render(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m reports",
         description="Render a saved run: table, page, plots, JSON and CSV.",
-        epilog="example: python -m reports runs/20260102T030405Z-ladder --slo 'ttft_p95<500ms'",
+        epilog="examples: python -m reports runs/20260102T030405Z-ladder --slo 'ttft_p95<500ms'; "
+        "python -m reports knee runs/20260102T030405Z-ladder",
     )
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("--slo", help="objectives in place of the run's own")
     parser.add_argument("--quiet", action="store_true", help="write the files, print nothing")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     try:
         return render_run(options.run, sys.stdout, options.slo, options.quiet)
-    except RunFileError as error:
-        print(f"swarmgauge: {error}", file=sys.stderr)
+    except RunFileError:
+        raise
     except ValueError as error:
         print(f"swarmgauge: --slo: {error}", file=sys.stderr)
     return int(ExitCode.USAGE)
+
+
+def _explain_knee(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m reports knee",
+        description="Explain the verdict on the queueing knee of a saved run, or of a table.",
+        epilog=f"a table is a CSV with a head line: {COLUMNS}",
+    )
+    parser.add_argument("source", type=Path, help="the run's folder, or a CSV of levels")
+    options = parser.parse_args(words)
+    try:
+        if options.source.is_file():
+            levels = read_level_table(options.source.read_text(encoding="utf-8"))
+        else:
+            levels = levels_of(load_run(options.source))
+    except RunFileError:
+        raise
+    except (OSError, ValueError) as error:
+        print(f"swarmgauge: {options.source}: {error}", file=sys.stderr)
+        return int(ExitCode.USAGE)
+    print("\n".join(explain(levels)))
+    return int(ExitCode.OK)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,24 @@
 """From a saved run to its report: figures, the knee, and what speaks against them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from metrics.knee import find_knee
-from metrics.outcome import Outcome
+from metrics.knee_level import Level
 from metrics.slo import RATES, SloLimit, judge, parse_slo
-from metrics.stage import Phase
+from metrics.stage import ASIDE, Phase
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts, TallyBook
+from metrics.validity import Finding, void_reason, void_stages
 from reports.calibration import calibration_sentence
 from reports.client import client_notices, client_rows, measuring_error
 from reports.counting import (
-    LATENCY_COLUMNS,
     cache_of,
     counts_of,
     failures_of,
+    good_requests,
     latency_of,
     lengths_of,
     modes_of,
@@ -25,7 +27,9 @@ from reports.counting import (
 from reports.headline import headline
 from reports.load import SavedRun
 from reports.model import Lengths, RunReport, StageRow, Throughput
+from reports.sections import sections_of
 from reports.stages import knee_levels, stage_rows, with_queue
+from reports.validity import findings_of
 from reports.verdicts import verdicts_of
 
 
@@ -37,25 +41,35 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     Raises:
         ValueError: ``slo`` cannot be read.
     """
-    limits = parse_slo(str(run.meta.get("slo") or "") if slo is None else slo)
+    limits = _objectives(run, slo)
     rows = stage_rows(run)
     client = client_rows(run, rows)
-    knee = find_knee(knee_levels(run, rows, client))
-    rows = with_queue(rows, knee)
     held = run.records[run.records["counted"]]
     totals, held_counts = counts_of(run.records), counts_of(held)
-    lengths = lengths_of(run.records)
+    validity = findings_of(run, rows, client, totals)
+    knee = find_knee(_without_void(knee_levels(run, rows, client, limits), validity))
+    rows = with_queue(rows, knee)
+    void = void_stages(validity)
+    usable = [row for row in rows if row.stage not in void]
+    figures = run.records[~run.records["phase"].isin([phase.value for phase in ASIDE])]
+    sections = sections_of(run)
+    lengths = lengths_of(figures)
     latency = dict(latency_of(held))
     latency["chunk_gap_s"] = _gaps(run.book)
-    good_ratio = _good_ratio(held, limits)
+    good = good_requests(held, limits)
+    good_ratio = None if good is None or not len(good) else float(good.mean())
     slo_verdicts = judge(
-        limits, lambda m, s: _measured(m, s, latency, held_counts, rows, good_ratio)
+        limits, lambda m, s: _measured(m, s, latency, held_counts, usable, good_ratio)
     )
     return RunReport(
         meta=run.meta,
         folder_name=run.folder.name,
-        headline=headline(run.meta, rows, knee, totals, slo_verdicts),
-        verdicts=verdicts_of(run, rows, client, totals, slo_verdicts),
+        headline=(
+            *headline(run.meta, usable, knee, totals, slo_verdicts),
+            *sections.sentences,
+        ),
+        verdicts=verdicts_of(validity, slo_verdicts),
+        validity=validity,
         notices=(
             *map(str, run.meta.get("notices") or ()),
             *run.notes,
@@ -70,7 +84,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         stages=rows,
         latency=latency,
         lengths=lengths,
-        cache=cache_of(run.records),
+        cache=cache_of(figures),
         modes=modes_of(held),
         failures=failures_of(run.records),
         client=client,
@@ -81,11 +95,30 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         knee=knee,
         slo=slo_verdicts,
         good_ratio=good_ratio,
-        throughput=_throughput(run.records),
+        throughput=_throughput(figures),
         complete=bool(run.meta.get("complete")),
         started_at=str(run.meta.get("started_at")),
         ended_at=run.meta.get("ended_at"),
+        extra=sections.values,
     )
+
+
+def _objectives(run: SavedRun, slo: str | None) -> tuple[SloLimit, ...]:
+    return parse_slo(str(run.meta.get("slo") or "") if slo is None else slo)
+
+
+def levels_of(run: SavedRun) -> list[Level]:
+    """The levels that a run's knee is read from, void ones with their reasons."""
+    rows = stage_rows(run)
+    client = client_rows(run, rows)
+    validity = findings_of(run, rows, client, counts_of(run.records))
+    return _without_void(knee_levels(run, rows, client, _objectives(run, None)), validity)
+
+
+def _without_void(levels: Sequence[Level], validity: Sequence[Finding]) -> list[Level]:
+    return [
+        replace(level, void=level.void or void_reason(validity, level.stage)) for level in levels
+    ]
 
 
 def _gaps(book: TallyBook | None) -> Summary:
@@ -109,23 +142,6 @@ def _gaps(book: TallyBook | None) -> Summary:
         intervals={},
         **quantiles,
     )
-
-
-def _good_ratio(held: pd.DataFrame, limits: Sequence[SloLimit]) -> float | None:
-    """As ``metrics.slo.request_is_good`` judges one, for all at once.
-
-    None when no objective speaks of it.
-    """
-    if not len(held) or not any(lim.statistic or lim.metric == "good_ratio" for lim in limits):
-        return None
-    good = held["outcome"] == Outcome.OK.value
-    for limit in limits:
-        if limit.metric in LATENCY_COLUMNS:
-            values = held[limit.metric]
-            good &= values.isna() | (
-                values <= limit.limit if limit.below else values >= limit.limit
-            )
-    return float(good.mean())
 
 
 def _measured(

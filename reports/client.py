@@ -5,17 +5,15 @@ from typing import Any
 
 import pandas as pd
 
+from metrics.client_limit import client_limit
 from metrics.histogram import Histogram
 from metrics.outcome import ReadMode, StampSource
 from reports.load import SavedRun
 from reports.model import ClientRow, StageRow
+from reports.open_loop import late_reason
 from reports.windows import held_windows
 from reports.wording import count, share, time_ms
 
-LAG_LIMIT_S = 0.05
-LAG_SHARE_OF_TTFT = 0.1
-"""A lag is small against a TTFT ten times as long, whatever its size."""
-CPU_LIMIT_RATIO = 0.9
 CHURN_RATIO = 0.1
 CHURN_MINIMUM = 5
 """Fewer connections than this are chance, whatever their share."""
@@ -39,7 +37,7 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
         found.append(
             ClientRow(
                 stage=row.stage,
-                **_health(health, row.ttft.p50),
+                **_health(health, row.ttft.p50, held),
                 **_pauses(health["gc_pause_s"] if watched and paused else None, held_s),
                 **_connections(held, new_users=int(held.index.isin(firsts).sum())),
                 **_reads(held),
@@ -48,7 +46,9 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
     return tuple(found)
 
 
-def _health(health: Mapping[str, Histogram], ttft_s: float | None) -> dict[str, Any]:
+def _health(
+    health: Mapping[str, Histogram], ttft_s: float | None, held: pd.DataFrame
+) -> dict[str, Any]:
     nothing = Histogram()
     lag, delay, cpu = (
         health.get(name, nothing) for name in ("loop_lag_s", "client_delay_s", "cpu_ratio")
@@ -61,17 +61,8 @@ def _health(health: Mapping[str, Histogram], ttft_s: float | None) -> dict[str, 
         "cpu_mean_ratio": cpu.mean,
         "cpu_max_ratio": cpu.maximum,
         "n": lag.n,
-        "limited": _limited(lag.percentile(0.99), cpu.mean, ttft_s),
+        "limited": client_limit(lag.percentile(0.99), cpu.mean, ttft_s) or late_reason(held),
     }
-
-
-def _limited(lag_s: float | None, cpu: float | None, ttft_s: float | None) -> str | None:
-    """Why the figures speak of the client and not of the endpoint; None when they do not."""
-    if cpu is not None and cpu > CPU_LIMIT_RATIO:
-        return f"a worker used {cpu:.0%} of its core: add workers"
-    if lag_s is not None and lag_s > max(LAG_LIMIT_S, LAG_SHARE_OF_TTFT * (ttft_s or 0.0)):
-        return f"the event loop ran {time_ms(lag_s)} late at p99: add workers"
-    return None
 
 
 def _pauses(pauses: Histogram | None, held_s: float) -> dict[str, Any]:

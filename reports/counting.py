@@ -1,11 +1,13 @@
 """Exact counts and tables of failures from the table of requests."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from metrics.outcome import Outcome
+from metrics.slo import SloLimit
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts
 from reports.model import CacheUse, FailureRow, Lengths, ModeRow
@@ -137,3 +139,20 @@ def failures_of(records: pd.DataFrame) -> tuple[FailureRow, ...]:
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.count))
+
+
+def good_requests(records: pd.DataFrame, limits: Sequence[SloLimit]) -> pd.Series | None:
+    """Whether each request met the objectives, as ``metrics.slo.request_is_good`` judges one.
+
+    None when no objective speaks of single requests.
+    """
+    if not any(lim.statistic or lim.metric == "good_ratio" for lim in limits):
+        return None
+    good = records["outcome"] == Outcome.OK.value
+    for limit in limits:
+        if limit.metric in LATENCY_COLUMNS:
+            values = records[limit.metric]
+            good &= values.isna() | (
+                values <= limit.limit if limit.below else values >= limit.limit
+            )
+    return good

@@ -5,6 +5,7 @@ from typing import Any
 
 from metrics.knee import KneeEstimate
 from metrics.slo import SloVerdict
+from metrics.stage import NOT_LEVELS
 from metrics.tally import Counts
 from reports.model import StageRow
 from reports.wording import count, number, seen, share, time_ms
@@ -19,9 +20,10 @@ def headline(
 ) -> tuple[str, ...]:
     """Failures, the knee, the feeling there, the throughput, the objectives."""
     sentences = [_counts(totals)]
-    if len(rows) > 1 or knee.users is not None:
+    levels = [row for row in rows if row.kind not in NOT_LEVELS]
+    if len(levels) > 1 or knee.users is not None:
         sentences.append(_capital(knee.sentence()) + ".")
-    feeling = _feeling(rows, knee)
+    feeling = _feeling(levels, knee)
     if feeling:
         sentences.append(feeling)
     best = max(
@@ -32,7 +34,7 @@ def headline(
     if best is not None and best.output_tokens_per_s:
         sentences.append(
             f"Highest throughput: {number(best.output_tokens_per_s, 0)} output tokens/s "
-            f"at {count(best.target_users, 'user')}."
+            f"at {_load(best)}."
         )
     for verdict in slo:
         end = "met" if verdict.met else "missed"
@@ -75,6 +77,12 @@ def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
             f"{time_ms(row.e2e_latency.p95)} (p95)"
         )
     return text + "."
+
+
+def _load(row: StageRow) -> str:
+    if row.rate_rps is not None:
+        return f"{row.rate_rps:g} requests/s"
+    return count(row.target_users, "user")
 
 
 def _capital(text: str) -> str:

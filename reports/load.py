@@ -43,6 +43,8 @@ class SavedRun:
     book: TallyBook | None
     not_reached: frozenset[int]
     notes: tuple[str, ...]
+    health: tuple[Mapping[str, Any], ...] = ()
+    """Each worker's own state every 10 s; ``at_s`` is on that worker's clock."""
 
 
 def load_run(folder: Path) -> SavedRun:
@@ -73,6 +75,7 @@ def load_run(folder: Path) -> SavedRun:
         book=book,
         not_reached=frozenset(stages.get("not_reached", ())) if stages else frozenset(),
         notes=notes,
+        health=tuple(stages.get("health") or ()) if stages else (),
     )
 
 

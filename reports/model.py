@@ -9,6 +9,7 @@ from metrics.knee import KneeEstimate
 from metrics.slo import SloVerdict
 from metrics.statistics import Summary
 from metrics.tally import Counts
+from metrics.validity import Finding
 
 
 class ExitCode(IntEnum):
@@ -36,6 +37,8 @@ class StageRow:
     stage: int
     kind: str
     target_users: int
+    rate_rps: float | None = None
+    """Of an open loop's step, requests/s over the fleet."""
     users_seen: int | None
     reached: bool
     window_s: float | None
@@ -182,6 +185,8 @@ class RunReport:
     folder_name: str
     headline: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
+    validity: tuple[Finding, ...]
+    """All findings, notices too; ``verdicts`` has those that decide the exit code."""
     notices: tuple[str, ...]
     totals: Counts
     held: Counts

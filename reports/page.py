@@ -10,6 +10,7 @@ from reports import wording
 from reports.load import SavedRun
 from reports.model import RunReport
 from reports.plots import TITLES
+from reports.verdicts import validity_rows
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -56,6 +57,7 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
         definitions=DEFINITIONS,
         share=wording.share,
         label=_label(report),
+        validity=validity_rows(report.validity),
     )
 
 

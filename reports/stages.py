@@ -2,21 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from metrics.knee import KneeEstimate, Level, LevelEvidence
+from metrics.knee_limits import in_flight_at, most_in_flight
 from metrics.outcome import Outcome
 from metrics.run_files import mark_to_wire
-from metrics.stage import Phase
+from metrics.slo import SloLimit
+from metrics.stage import NOT_LEVELS, Phase
 from metrics.statistics import mean
-from reports.counting import counts_of, latency_of, succeeded
+from reports.counting import counts_of, good_requests, latency_of, succeeded
 from reports.load import SavedRun
 from reports.model import ClientRow, StageRow
 from reports.windows import Window, WindowRates, held_windows, window_rates
 
 CLIENT_LIMITED = "client-limited: "
 """What the flag of a stage begins with whose requests the client itself could not send."""
+BUFFERED_SHARE = 0.5
+"""Share of streams in one piece above which a level's TTFT is the time of whole answers."""
 
 
 def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
@@ -31,7 +36,7 @@ def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
         }
     for stage in run.records["stage"].dropna().unique():
         found.setdefault(int(stage), (int(stage), "level", 0))
-    return [found[key] for key in sorted(found) if found[key][1] != "drain"]
+    return [found[key] for key in sorted(found) if found[key][1] not in ("drain", "cold")]
 
 
 def stage_rows(run: SavedRun) -> tuple[StageRow, ...]:
@@ -57,6 +62,7 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         stage=stage,
         kind=kind,
         target_users=target,
+        rate_rps=_rate_rps(run, stage),
         users_seen=users,
         reached=stage not in run.not_reached and rates.window_s is not None,
         window_s=rates.window_s,
@@ -89,6 +95,11 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
     )
 
 
+def _rate_rps(run: SavedRun, stage: int) -> float | None:
+    plan = run.meta.get("stage_plan") or ()
+    return next((s.get("rate_rps") for s in plan if s["stage"] == stage), None)
+
+
 def _flags(stage: int, run: SavedRun, offered: int, ok: int, few: Sequence[str]) -> tuple[str, ...]:
     flags = []
     if stage in run.not_reached:
@@ -114,15 +125,22 @@ def _little(rates: WindowRates, held: pd.DataFrame) -> float | None:
 
 
 def knee_levels(
-    run: SavedRun, rows: Sequence[StageRow], client: Sequence[ClientRow]
+    run: SavedRun,
+    rows: Sequence[StageRow],
+    client: Sequence[ClientRow],
+    limits: Sequence[SloLimit] = (),
 ) -> list[Level]:
     """What the knee is read from: the held requests of every level."""
     limited = {row.stage: row.limited for row in client if row.limited}
     levels = []
     for row in rows:
-        held = run.records[(run.records["stage"] == row.stage) & run.records["counted"]]
+        if row.kind in NOT_LEVELS:
+            continue
+        own = run.records[run.records["stage"] == row.stage]
+        held = own[own["counted"]]
         ok = succeeded(held)
         streamed = ok[ok["streamed"]]
+        good = good_requests(held, limits)
         levels.append(
             Level(
                 users=row.target_users,
@@ -134,10 +152,34 @@ def knee_levels(
                 requests=row.offered - row.cancelled,
                 rate_limited=row.rate_limited_attempts,
                 failed=row.failed,
-                void=_void(row, limited.get(row.stage)),
+                outcomes={str(k): int(n) for k, n in held["outcome"].value_counts().items()},
+                void=(void := _void(row, limited.get(row.stage))),
+                client_limited=void is not None and void.startswith(CLIENT_LIMITED),
+                held_s=row.window_s,
+                completed_per_s=row.completed_rps,
+                sent_per_s=row.sent_rps,
+                in_flight=row.in_flight,
+                **_in_flight(own),
+                buffered=len(streamed) > 0 and bool(streamed["buffered"].mean() > BUFFERED_SHARE),
+                good=None if good is None else good.to_list(),
+                down=row.kind == "down",
             )
         )
     return levels
+
+
+def _in_flight(records: pd.DataFrame) -> dict[str, Any]:
+    """What a cap on requests in flight is told by; of one worker: the others' clocks differ."""
+    if records["worker"].nunique() != 1:
+        return {}
+    accepted = succeeded(records)
+    begins = accepted["started_s"].to_numpy()
+    spans_s = list(zip(begins, begins + accepted["end_s"].to_numpy(), strict=True))
+    refused = records[records["counted"] & (records["outcome"] == Outcome.RATE_LIMITED.value)]
+    return {
+        "in_flight_at_refusals": in_flight_at(spans_s, refused["started_s"].to_list()),
+        "most_in_flight": most_in_flight(spans_s),
+    }
 
 
 def _void(row: StageRow, limited: str | None) -> str | None:

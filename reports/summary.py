@@ -9,6 +9,7 @@ from typing import Any
 
 from metrics.run_files import SUMMARY_SCHEMA
 from metrics.statistics import Summary
+from metrics.validity import Finding
 from reports.model import RunReport, StageRow
 
 _QUANTILES = ("p50", "p90", "p95", "p99", "p999", "max", "mean")
@@ -29,6 +30,7 @@ def summary_values(report: RunReport) -> dict[str, Any]:
         "valid": report.valid,
         "exit_code": int(report.exit_code),
         "verdicts": [{"kind": v.code.name.lower(), "text": v.text} for v in report.verdicts],
+        "validity": [_finding(finding) for finding in report.validity],
         "notices": list(report.notices),
         "headline": list(report.headline),
         "totals": {
@@ -58,6 +60,7 @@ def summary_values(report: RunReport) -> dict[str, Any]:
         "good_ratio": report.good_ratio,
         "throughput": asdict(report.throughput),
         "cost": {},
+        **report.extra,
     }
 
 
@@ -65,6 +68,17 @@ def summary_json(report: RunReport) -> str:
     """Strict JSON: a NaN or an infinity is an error here, never in a reader's parser."""
     values = summary_values(report)
     return json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "stage": finding.stage,
+        "evidence": finding.evidence,
+        "advice": finding.advice,
+        "threshold": finding.threshold,
+    }
 
 
 def _summary(summary: Summary) -> dict[str, Any]:

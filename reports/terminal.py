@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.model import ExitCode, RunReport, StageRow
+from reports.verdicts import validity_rows
 from reports.wording import number, share, time_ms
 
 PLAIN_WIDTH = 150
@@ -56,12 +57,18 @@ def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
         console.print(Text(f"client: {sentence}"))
     for notice in report.notices:
         console.print(Text(f"note: {notice}"))
+    _print_validity(console, report)
+    console.print(Text(f"report: {folder / 'report.html'}", no_wrap=True), soft_wrap=True)
+    console.print(Text(f"figures: {folder / 'summary.json'}", no_wrap=True), soft_wrap=True)
+
+
+def _print_validity(console: Console, report: RunReport) -> None:
+    if report.validity:
+        console.print(_validity_table(report))
     for verdict in report.verdicts:
         console.print(Text(f"{_LABELS[verdict.code]}: {verdict.text}", style="bold"))
     if not report.verdicts:
         console.print(Text("VALID: nothing speaks against these figures", style="bold"))
-    console.print(Text(f"report: {folder / 'report.html'}", no_wrap=True), soft_wrap=True)
-    console.print(Text(f"figures: {folder / 'summary.json'}", no_wrap=True), soft_wrap=True)
 
 
 def _stage_table(report: RunReport) -> Table:
@@ -74,7 +81,7 @@ def _stage_table(report: RunReport) -> Table:
 
 
 def _cells(row: StageRow) -> tuple[str, ...]:
-    users = str(row.target_users)
+    users = str(row.target_users) if row.rate_rps is None else f"{row.rate_rps:g}/s"
     if not row.reached and row.users_seen is not None:
         users = f"{row.users_seen}/{row.target_users}"
     return (
@@ -94,6 +101,16 @@ def _cells(row: StageRow) -> tuple[str, ...]:
         "n/a" if row.queue_share is None else f"{row.queue_share:.0%}",
         ", ".join(row.remarks),
     )
+
+
+def _validity_table(report: RunReport) -> Table:
+    table = Table(box=None, pad_edge=False, title="validity", title_justify="left")
+    for name in ("rule", "severity", "stage", "evidence", "advice"):
+        table.add_column(name)
+    for row in validity_rows(report.validity):
+        cells = (row.rule, row.severity.value, row.stages, row.evidence, row.advice)
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
 
 
 def _failure_table(report: RunReport) -> Table:

@@ -44,13 +44,15 @@ class WindowRates:
 def held_windows(marks: Sequence[PhaseMark], records: pd.DataFrame) -> dict[int, list[Window]]:
     """The windows by stage id: from a HOLD mark to the worker's next mark.
 
-    Without marks (a killed run) a window reaches from the first held request to the last one's end.
+    A window that began with warm-up requests begins after the last of them was sent. Without marks
+    (a killed run) a window reaches from the first held request to the last one's end.
     """
     if not marks:
         return _from_records(records)
     by_worker: dict[str, list[PhaseMark]] = {}
     for mark in marks:
         by_worker.setdefault(mark.worker, []).append(mark)
+    warm_up_s = _warm_up_s(records)
     found: dict[int, list[Window]] = {}
     for worker, own in by_worker.items():
         own.sort(key=lambda mark: mark.at_s)
@@ -58,8 +60,19 @@ def held_windows(marks: Sequence[PhaseMark], records: pd.DataFrame) -> dict[int,
         for mark, following in zip(own, [*own[1:], None], strict=True):
             if mark.phase is Phase.HOLD:
                 end_s = following.at_s if following is not None else max(mark.at_s, last_s)
-                found.setdefault(mark.stage.id, []).append(Window(worker, mark.at_s, end_s))
+                begin_s = max(mark.at_s, warm_up_s.get(worker, mark.at_s))
+                found.setdefault(mark.stage.id, []).append(Window(worker, begin_s, end_s))
     return found
+
+
+def _warm_up_s(records: pd.DataFrame) -> dict[str, float]:
+    """When each worker's last warm-up request was started; the next request counts.
+
+    Half a microsecond later, so that the request itself is outside.
+    """
+    first = records[records["phase"] == Phase.WARMUP.value]
+    last_s = first.groupby("worker", observed=True)["started_s"].max()
+    return {str(worker): float(at_s) + 5e-7 for worker, at_s in last_s.items()}
 
 
 def _last_moment_s(records: pd.DataFrame, worker: str) -> float:

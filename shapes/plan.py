@@ -7,17 +7,55 @@ told are there, never by planned times alone: adding users takes as long as it t
 from dataclasses import dataclass
 from typing import Protocol
 
+from metrics.knee_level import Level
 from metrics.stage import Phase, Stage
 
 RAMP_GRACE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """What has come in of one stage so far, over the whole fleet.
+
+    Workers report once a second, so it is up to that much behind.
+    """
+
+    warm_users: int
+    """Users who have finished a request that they sent at this stage."""
+    ok: int
+    """Successes that ended since the hold began."""
+    failed: int
+    """Requests of any other end since then, refusals included."""
+    ended: int = 0
+    """Requests of the stage that have ended, from its beginning on."""
+    mean_latency_s: float = 0.0
+    """Of the successes; 0 without one."""
+
+
+class Measured(Protocol):
+    """What the workers have reported; stages are known by their ids."""
+
+    def progress(self, stage: int) -> Progress:
+        """How far a stage is."""
+
+    def level(self, stage: Stage, held_s: float) -> Level:
+        """What a stage measured until now, as the search for the knee takes it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
-    """What the shape sees: seconds on its clock, and the users of the whole fleet that run."""
+    """What the shape sees: seconds on its clock, and the users of the whole fleet that run.
+
+    ``measured`` is None for plans that go by time and users alone.
+    """
 
     now_s: float
     users: int
+    measured: Measured | None = None
+    in_flight: int | None = None
+    """Requests of the fleet sent and not answered, from the workers' last reports."""
+    finished: int = 0
+    """Logical requests of the run that are over and reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +81,14 @@ class Plan(Protocol):
 
     def next(self, seen: Observation) -> Directive | None:
         """The directive from now on; None ends the run."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages so far, in order; those of a fixed plan are known from the start."""
+
+    @property
+    def stage_count(self) -> int | None:
+        """How many stages there will be, the drain left out; None when that is still open."""
 
     @property
     def expected_s(self) -> float | None:

@@ -6,7 +6,7 @@ from typing import Protocol
 from locust import LoadTestShape
 
 from metrics.stage import Phase, Stage
-from shapes.plan import Directive, Observation, Plan
+from shapes.plan import Directive, Measured, Observation, Plan
 
 
 class RunSide(Protocol):
@@ -15,6 +15,18 @@ class RunSide(Protocol):
     @property
     def plan(self) -> Plan | None:
         """The plan of the run that is under way; None between runs."""
+
+    @property
+    def measured(self) -> Measured | None:
+        """What the workers of that run have reported."""
+
+    @property
+    def in_flight(self) -> int | None:
+        """Requests of the fleet under way; None before any worker told."""
+
+    @property
+    def finished(self) -> int:
+        """Logical requests of the run that are over and reported."""
 
     def begin(self) -> Plan | None:
         """Start a run; None when it was refused."""
@@ -50,7 +62,10 @@ class PlannedShape(LoadTestShape):
             if plan is None:
                 return None
         users = self.get_current_user_count()
-        directive = plan.next(Observation(time.perf_counter(), users))
+        side = self._side
+        now_s = time.perf_counter()
+        seen = Observation(now_s, users, side.measured, side.in_flight, side.finished)
+        directive = plan.next(seen)
         if directive is None:
             self._side.plan_is_over()
             return None

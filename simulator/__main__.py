@@ -8,7 +8,7 @@ import ssl
 import sys
 
 from simulator.cli import parse_command, required_key
-from simulator.request_log import RequestLog
+from simulator.request_log import QueueTrace, RequestLog
 from simulator.server import listen, serve
 
 
@@ -21,6 +21,11 @@ def main(arguments: list[str]) -> int:
         print(f"simulator: error: --log {command.log}: {error.strerror}", file=sys.stderr)
         return 1
     try:
+        trace = QueueTrace(command.trace)
+    except OSError as error:
+        print(f"simulator: error: --trace {command.trace}: {error.strerror}", file=sys.stderr)
+        return 1
+    try:
         bound = listen(command.host, command.port)
     except OSError as error:
         address = f"--host {command.host} --port {command.port}"
@@ -31,12 +36,13 @@ def main(arguments: list[str]) -> int:
         factory = importlib.import_module("uvloop").new_event_loop
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(serve(command, bound, log, required_key()))
+            runner.run(serve(command, bound, log, trace, required_key()))
     except ssl.SSLError as error:
         print(f"simulator: error: --ssl-certfile, --ssl-keyfile: {error}", file=sys.stderr)
         return 1
     finally:
         log.close()
+        trace.close()
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simulator.profile import PROFILES, LimitKind, Profile, ProfileError
+from simulator.profile import PROFILES, Buffering, LimitKind, Profile, ProfileError
 
 DEFAULT_MODEL = "simulated-model"
 
@@ -26,11 +26,18 @@ _OVERRIDES: tuple[tuple[str, str, type, str], ...] = (
     ("--limit-span-s", "limit_span_s", float, "burst of a bucket in seconds, or window length"),
     ("--max-queue", "max_queue", int, "waiting requests; 503 above"),
     ("--max-in-flight", "max_in_flight", int, "waiting and running requests; 429 above"),
+    ("--front-slots", "front_slots", int, "requests a front lets through; others wait unseen"),
     ("--jitter", "jitter_ratio", float, "spread of a step's time, 0.05 for 5 %%"),
     ("--cold-start-s", "cold_start_s", float, "extra seconds of the first step after idling"),
     ("--idle-after-s", "idle_after_s", float, "idle seconds after which the server is cold"),
     ("--stall-probability", "stall_probability", float, "chance of a stall per step"),
     ("--stall-s", "stall_s", float, "seconds of a stall"),
+    ("--drift-depth", "drift_depth_ratio", float, "slowdown by a neighbour, 0.1 for up to 10 %%"),
+    ("--drift-period-s", "drift_period_s", float, "seconds in which the neighbour comes and goes"),
+    ("--leak-percent-per-minute", "leak_percent_per_minute", float, "steps get longer with age"),
+    ("--overload-waiting", "overload_waiting", int, "waiting requests that slow the server down"),
+    ("--overload-slowdown", "overload_slowdown_ratio", float, "by how much, 0.5 for 50 %%"),
+    ("--overload-recovery-s", "overload_recovery_s", float, "seconds without a queue to recover"),
     ("--stream-interval", "stream_interval_tokens", int, "tokens per streamed chunk"),
     ("--mean-output-tokens", "mean_output_tokens", float, "mean length without ignore_eos"),
     ("--max-model-len", "max_model_len_tokens", int, "prompt plus reply in tokens"),
@@ -48,6 +55,7 @@ class Command:
     model: str
     seed: int
     log: Path | None
+    trace: Path | None
     keep_alive_s: int
     ssl_certfile: Path | None
     ssl_keyfile: Path | None
@@ -66,7 +74,7 @@ def parse_command(arguments: Sequence[str]) -> Command:
         for _, field, _, _ in _OVERRIDES
         if getattr(options, field) is not None
     }
-    for field in ("prefix_cache", "limit_kind"):
+    for field in ("prefix_cache", "limit_kind", "buffering"):
         if getattr(options, field) is not None:
             overrides[field] = getattr(options, field)
     try:
@@ -91,6 +99,7 @@ def parse_command(arguments: Sequence[str]) -> Command:
         model=options.model,
         seed=options.seed,
         log=options.log,
+        trace=options.trace,
         keep_alive_s=options.keep_alive_s,
         ssl_certfile=options.ssl_certfile,
         ssl_keyfile=options.ssl_keyfile,
@@ -118,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
         help="constants of the server (%(default)s)",
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append a JSON line per request")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="append a JSON line when a queue begins or ends"
+    )
     parser.add_argument("--model", default=DEFAULT_MODEL, help="model name (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of replies and jitter (%(default)s)")
     parser.add_argument(
@@ -139,5 +151,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     constants.add_argument(
         "--limit-kind", type=LimitKind, choices=list(LimitKind), help="how --rpm and --tpm refill"
+    )
+    constants.add_argument(
+        "--buffer",
+        dest="buffering",
+        type=Buffering,
+        choices=list(Buffering),
+        nargs="?",
+        const=Buffering.ANSWER,
+        help="hold streams back until they are whole, as a buffering proxy does",
     )
     return parser

@@ -28,6 +28,7 @@ from simulator.errors import ApiError
 from simulator.events import EngineRequest
 from simulator.metrics_page import MetricsPage
 from simulator.prefix_cache import block_keys
+from simulator.profile import Buffering
 from simulator.refusals import limit_headers, refusal_error
 from simulator.reply import Reply, plan_reply
 from simulator.request_log import LogEntry, Outcome, RequestLog, short_sha256, utc_now
@@ -37,6 +38,12 @@ _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 # A write that took longer than this has waited for the reader: its bytes left at its end.
 _BLOCKED_WRITE_S = 0.1
+
+
+_EVENT_STREAM: Headers = (
+    ("content-type", "text/event-stream; charset=utf-8"),
+    ("cache-control", "no-cache"),
+)
 
 
 class ConnectionCut(Exception):
@@ -135,6 +142,7 @@ class CompletionEndpoint:
         self._describe(entry, request)
         reply = plan_reply(request, self._seed, self._profile.mean_output_tokens)
         ticket = self._submit(exchange, request, reply)
+        entry.queued_s = round(ticket.submitted_at_s - entry.received_monotonic_s, 6)
         hang_up = asyncio.ensure_future(wait_for_hang_up(receive))
         hang_up.add_done_callback(lambda _: self._driver.cancel(ticket))
         try:
@@ -183,16 +191,22 @@ class CompletionEndpoint:
     ) -> None:
         entry, interval_tokens = exchange.entry, self._profile.stream_interval_tokens
         writer = ChunkWriter(reply, entry.id, int(time.time()), self._model, interval_tokens)
-        entry.status = 200
-        event_stream = (
-            ("content-type", "text/event-stream; charset=utf-8"),
-            ("cache-control", "no-cache"),
-        )
-        await exchange.send(response_start(200, event_stream + exchange.headers))
-        head = writer.role()
+        buffering = self._profile.buffering
         state = TicketState.LIVE
-        while state is TicketState.LIVE:
-            state = await ticket.progress()
+        if buffering is Buffering.ANSWER:
+            state = await self._whole(ticket)
+            if state is not TicketState.FINISHED:
+                return
+        entry.status = 200
+        await exchange.send(response_start(200, _EVENT_STREAM + exchange.headers))
+        head = writer.role()
+        if buffering is Buffering.ROLE_FIRST:
+            await exchange.write(head, more=True)
+            head = b""
+            state = await self._whole(ticket)
+        while True:
+            if state is TicketState.LIVE:
+                state = await ticket.progress()
             if state in (TicketState.CANCELLED, TicketState.CUT):
                 return
             chunks = writer.output(ticket.tokens)
@@ -207,12 +221,18 @@ class CompletionEndpoint:
             head = b""
             entry.completion_tokens = writer.written_tokens
             entry.chunk_sent_s += [sent_s] * len(chunks)
+            if finished:
+                return
+
+    async def _whole(self, ticket: Ticket) -> TicketState:
+        """How a request ended, once it has."""
+        while (state := await ticket.progress()) is TicketState.LIVE:
+            pass
+        return state
 
     async def _answer(self, exchange: Exchange, reply: Reply, ticket: Ticket) -> None:
         entry = exchange.entry
-        while (state := await ticket.progress()) is TicketState.LIVE:
-            pass
-        if state is not TicketState.FINISHED:
+        if await self._whole(ticket) is not TicketState.FINISHED:
             return
         usage = self._usage(entry, reply, ticket)
         body = completion_body(reply, entry.id, int(time.time()), self._model, usage)
@@ -231,8 +251,12 @@ class CompletionEndpoint:
 
     def _conclude(self, entry: LogEntry, reply: Reply, ticket: Ticket) -> None:
         entry.reasoning_tokens = min(reply.reasoning_tokens, entry.completion_tokens)
-        entry.queue_s = None if ticket.queue_s is None else round(ticket.queue_s, 6)
-        entry.cached_tokens = None if ticket.queue_s is None else ticket.cached_tokens
+        if (admitted := ticket.admitted) is not None:
+            entry.front_s = round(admitted.front_s, 6)
+            entry.queue_s = round(admitted.queue_s, 6)
+            entry.held_s = round(admitted.held_s, 6)
+            entry.admitted_s = round(admitted.at_s - entry.received_monotonic_s, 6)
+            entry.cached_tokens = admitted.cached_tokens
         if entry.chunk_sent_s:
             entry.first_sent_s, entry.last_sent_s = entry.chunk_sent_s[0], entry.chunk_sent_s[-1]
         if ticket.state is TicketState.FINISHED:

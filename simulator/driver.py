@@ -19,10 +19,12 @@ from simulator.events import (
     EngineRequest,
     FinishEvent,
     PreemptEvent,
+    QueueEvent,
     Submission,
     TokenEvent,
 )
 from simulator.metrics_page import MetricsPage
+from simulator.request_log import QueueTrace
 
 # uvloop counts timers in whole milliseconds and may round down: a timer that fires early would
 # find nothing to do and spin.
@@ -38,15 +40,23 @@ class TicketState(Enum):
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One accepted request while the engine works on it; `tokens` is what it gave so far."""
+    """One accepted request while the engine works on it; `tokens` is what it gave so far.
+
+    `admitted` tells when it got its slot, and what it waited for; None until then.
+    """
 
     request: EngineRequest
+    submitted_at_s: float
     state: TicketState = TicketState.LIVE
     tokens: int = 0
-    queue_s: float | None = None
-    cached_tokens: int = 0
+    admitted: AdmitEvent | None = None
     _seen_tokens: int = 0
     _waiter: asyncio.Future[None] | None = None
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that the prefix cache held; 0 before it has a slot."""
+        return self.admitted.cached_tokens if self.admitted else 0
 
     async def progress(self) -> TicketState:
         """The state, once there are tokens that were not seen before or it is not LIVE."""
@@ -65,9 +75,10 @@ class Ticket:
 class Driver:
     """Engine, timer and open tickets.  To be used from one loop only."""
 
-    def __init__(self, engine: Engine, page: MetricsPage) -> None:
+    def __init__(self, engine: Engine, page: MetricsPage, trace: QueueTrace) -> None:
         self.engine = engine
         self._page = page
+        self._trace = trace
         self._tickets: dict[str, Ticket] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -76,7 +87,7 @@ class Driver:
         now_s = time.monotonic()
         self._run(now_s)  # so that counts and limits are those of this instant
         submission = self.engine.submit(request, now_s)
-        ticket = Ticket(request)
+        ticket = Ticket(request, now_s)
         if submission.refusal is None:
             self._tickets[request.request_id] = ticket
             self._set_timer(now_s)
@@ -112,6 +123,9 @@ class Driver:
         self._page.observe(events)
         touched: dict[Ticket, None] = {}
         for event in events:
+            if isinstance(event, QueueEvent):
+                self._trace.write(event)
+                continue
             if isinstance(event, PreemptEvent):
                 continue
             ticket = self._tickets[event.request_id]
@@ -119,8 +133,7 @@ class Driver:
                 ticket.tokens = event.ordinal
                 touched[ticket] = None
             elif isinstance(event, AdmitEvent):
-                ticket.queue_s = event.queue_s
-                ticket.cached_tokens = event.cached_tokens
+                ticket.admitted = event
             elif isinstance(event, FinishEvent):
                 ticket.state = TicketState.FINISHED
                 del self._tickets[event.request_id]

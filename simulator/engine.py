@@ -13,8 +13,6 @@ so a slow caller delays what it sees but never what is modelled.
 from __future__ import annotations
 
 import math
-import random
-from collections import deque
 from dataclasses import dataclass, field
 
 from simulator.events import (
@@ -32,36 +30,32 @@ from simulator.events import (
 from simulator.limiter import Limiter, Limits
 from simulator.prefix_cache import PrefixCache
 from simulator.profile import Profile
-
-
-@dataclass(slots=True, eq=False)
-class _Sequence:
-    request: EngineRequest
-    arrived_at_s: float
-    last_token_at_s: float
-    admitted_before: bool = False
-    prefill_left_tokens: int = 0
-    generated_tokens: int = 0
-    kv_tokens: int = 0
+from simulator.step_time import StepTime
+from simulator.waiting import Sequence, WaitingRoom
 
 
 @dataclass(slots=True)
 class _Step:
     ends_at_s: float
-    emitters: list[_Sequence] = field(default_factory=list)
+    emitters: list[Sequence] = field(default_factory=list)
 
 
 class Engine:
-    """One simulated server.  Not thread-safe; times given to it must not go backwards."""
+    """One simulated server.  Not thread-safe; times given to it must not go backwards.
 
-    def __init__(self, profile: Profile, seed: int = 0) -> None:
+    Without `every_token` only the first token of a request is told as an event: that is quicker,
+    and changes nothing in the model.
+    """
+
+    def __init__(self, profile: Profile, seed: int = 0, *, every_token: bool = True) -> None:
         self.profile = profile
         self.counters = EngineCounters()
-        self._rng = random.Random(seed)
+        self._every_token = every_token
+        self._step_time = StepTime(profile, seed)
         self._limiter = Limiter(profile)
         self._prefix_cache = PrefixCache(profile.kv_tokens // profile.prefix_block_tokens)
-        self._waiting: deque[_Sequence] = deque()
-        self._running: dict[str, _Sequence] = {}  # in order of admission
+        self._room = WaitingRoom(profile.front_slots)
+        self._running: dict[str, Sequence] = {}  # in order of admission
         self._kv_used_tokens = 0
         self._kv_blocks_admission = False
         self._step: _Step | None = None
@@ -74,8 +68,18 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """Sequences without a slot, preempted ones among them."""
-        return len(self._waiting)
+        """Sequences without a slot, preempted ones among them; not those in the front."""
+        return len(self._room.queue)
+
+    @property
+    def front_waiting(self) -> int:
+        """Requests that the front holds back; the engine does not know of them."""
+        return len(self._room.front)
+
+    @property
+    def in_flight(self) -> int:
+        """All requests that were taken and have not ended."""
+        return self.front_waiting + self.waiting + self.running
 
     @property
     def kv_usage_ratio(self) -> float:
@@ -95,10 +99,12 @@ class Engine:
             raise ValueError(f"{request.request_id}: prompt and output need at least one token")
         if request.prompt_tokens + request.output_tokens > self.profile.kv_tokens:
             raise ValueError(f"{request.request_id}: larger than the KV memory")
-        waiting, running = self.waiting, self.running
+        waiting, running = self.waiting + self.front_waiting, self.running
         refusal = self._refuse(request, now_s)
         if refusal is None:
-            self._waiting.append(_Sequence(request, now_s, last_token_at_s=now_s))
+            boundary_s = max(now_s, self._step.ends_at_s) if self._step else now_s
+            sequence = Sequence(request, now_s, boundary_s, last_token_at_s=now_s)
+            self._room.add(sequence, running)
         return Submission(waiting, running, refusal)
 
     def cancel(self, request_id: str) -> bool:
@@ -111,11 +117,7 @@ class Engine:
             self._kv_used_tokens -= sequence.kv_tokens
             sequence.kv_tokens = 0
             return True
-        for waiting in self._waiting:
-            if waiting.request.request_id == request_id:
-                self._waiting.remove(waiting)
-                return True
-        return False
+        return self._room.remove(request_id)
 
     def next_event_at_s(self) -> float | None:
         """When `advance` will next have something to do; None when idle."""
@@ -123,7 +125,7 @@ class Engine:
 
     def advance(self, now_s: float) -> list[Event]:
         """Run all steps that end by `now_s` and return what happened, in order of time."""
-        events: list[Event] = []
+        events = self._room.untold()
         while True:
             if self._step is None:
                 starts_at_s = self._next_start_at_s()
@@ -136,9 +138,7 @@ class Engine:
 
     def _refuse(self, request: EngineRequest, now_s: float) -> Refusal | None:
         profile = self.profile
-        if profile.max_in_flight is not None and (
-            self.waiting + self.running >= profile.max_in_flight
-        ):
+        if profile.max_in_flight is not None and self.in_flight >= profile.max_in_flight:
             return Refusal(RefusalReason.TOO_MANY_IN_FLIGHT)
         # A request that arrived during a step waits for its end even if slots are free:
         # it does not count as queued, unless memory is what it waits for.
@@ -151,32 +151,22 @@ class Engine:
     def _next_start_at_s(self) -> float | None:
         if self._running:
             return self._clock_s
-        if self._waiting:
-            return max(self._clock_s, self._waiting[0].arrived_at_s)
-        return None
+        first_s = self._room.first_arrival_s()
+        return None if first_s is None else max(self._clock_s, first_s)
 
     def _plan_step(self, starts_at_s: float, events: list[Event]) -> _Step:
         was_idle_s = starts_at_s - self._clock_s
+        self._room.pass_front(starts_at_s, self.running, events)
         if not self._make_room_for_decode(starts_at_s, events):
             # A step that had to preempt admits nobody: the victim would come straight back.
             self._admit(starts_at_s, events)
+        left_waiting = self._room.tell_left(starts_at_s, self.running, events)
         prefill_tokens, emitters = self._schedule()
-        step_s = self._step_s(len(emitters), prefill_tokens, was_idle_s)
+        step_s = self._step_time.step_s(
+            starts_at_s, len(emitters), prefill_tokens, was_idle_s, left_waiting
+        )
         self.counters.steps += 1
         return _Step(starts_at_s + step_s, emitters)
-
-    def _step_s(self, batch: int, prefill_tokens: int, was_idle_s: float) -> float:
-        profile = self.profile
-        step_s = profile.decode_base_s + profile.decode_per_seq_s * batch
-        step_s += prefill_tokens / profile.prefill_tokens_per_s
-        if profile.jitter_ratio:
-            sigma = profile.jitter_ratio
-            step_s *= math.exp(self._rng.gauss(-sigma * sigma / 2, sigma))  # mean 1
-        if profile.stall_probability and self._rng.random() < profile.stall_probability:
-            step_s += profile.stall_s
-        if was_idle_s > 0 and was_idle_s >= profile.idle_after_s:
-            step_s += profile.cold_start_s
-        return step_s
 
     def _make_room_for_decode(self, now_s: float, events: list[Event]) -> bool:
         """Reserve one KV token for each decoding sequence; True if that took a preemption."""
@@ -188,7 +178,7 @@ class Engine:
                 decoding.pop()
             self._kv_used_tokens -= victim.kv_tokens
             victim.kv_tokens = victim.prefill_left_tokens = 0
-            self._waiting.appendleft(victim)
+            self._room.queue.appendleft(victim)
             self.counters.preemptions += 1
             events.append(PreemptEvent(request_id, now_s))
             preempted = True
@@ -198,10 +188,10 @@ class Engine:
         return preempted
 
     def _admit(self, now_s: float, events: list[Event]) -> None:
-        profile = self.profile
+        profile, queue = self.profile, self._room.queue
         self._kv_blocks_admission = False
-        while self._waiting and len(self._running) < profile.max_num_seqs:
-            sequence = self._waiting[0]
+        while queue and len(self._running) < profile.max_num_seqs:
+            sequence = queue[0]
             if sequence.arrived_at_s > now_s:
                 return
             # What was said before a preemption is computed again like a prompt; one more
@@ -210,7 +200,7 @@ class Engine:
             if self._kv_used_tokens + known_tokens + 1 > profile.kv_tokens:
                 self._kv_blocks_admission = True
                 return
-            self._waiting.popleft()
+            queue.popleft()
             self._running[sequence.request.request_id] = sequence
             sequence.kv_tokens = known_tokens + 1
             self._kv_used_tokens += sequence.kv_tokens
@@ -220,9 +210,13 @@ class Engine:
                 sequence.admitted_before = True
                 queue_s = now_s - sequence.arrived_at_s
                 request_id = sequence.request.request_id
-                events.append(AdmitEvent(request_id, now_s, queue_s, cached_tokens))
+                held_s = now_s - sequence.could_start_at_s
+                front_s = sequence.front_s
+                events.append(
+                    AdmitEvent(request_id, now_s, queue_s, cached_tokens, held_s, front_s)
+                )
 
-    def _cached_tokens(self, sequence: _Sequence) -> int:
+    def _cached_tokens(self, sequence: Sequence) -> int:
         if not self.profile.prefix_cache:
             return 0
         request, block_tokens = sequence.request, self.profile.prefix_block_tokens
@@ -235,10 +229,10 @@ class Engine:
             self.counters.prefix_hit_tokens += hit_tokens
         return hit_tokens
 
-    def _schedule(self) -> tuple[int, list[_Sequence]]:
+    def _schedule(self) -> tuple[int, list[Sequence]]:
         """Spend the step's prefill budget in order of admission; who emits at the step's end."""
         budget_tokens = self.profile.prefill_chunk_tokens
-        emitters: list[_Sequence] = []
+        emitters: list[Sequence] = []
         for sequence in self._running.values():
             if sequence.prefill_left_tokens:
                 chunk_tokens = min(sequence.prefill_left_tokens, budget_tokens)
@@ -265,9 +259,11 @@ class Engine:
             self.counters.generation_tokens += 1
             since_s = now_s - sequence.last_token_at_s
             sequence.last_token_at_s = now_s
-            events.append(TokenEvent(request.request_id, now_s, ordinal, since_s))
+            if ordinal == 1 or self._every_token:
+                events.append(TokenEvent(request.request_id, now_s, ordinal, since_s))
             if ordinal == request.output_tokens:
                 del self._running[request.request_id]
                 self._kv_used_tokens -= sequence.kv_tokens
                 elapsed_s = now_s - sequence.arrived_at_s
                 events.append(FinishEvent(request.request_id, now_s, elapsed_s, ordinal))
+        self._room.tell_empty(now_s, self.running, events)

@@ -39,7 +39,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The answer to `submit`: counts before this request, and a refusal or None."""
+    """The answer to `submit`: counts before this request, and a refusal or None.
+
+    `waiting_before` counts both queues, the engine's and the front's.
+    """
 
     waiting_before: int
     running_before: int
@@ -48,12 +51,19 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class AdmitEvent:
-    """A waiting request got a slot for the first time."""
+    """A waiting request got a slot for the first time.
+
+    `queue_s` is its time in the engine's queue.  `held_s` is the part of it after the end of the
+    step that was under way when it came: 0 for a request that waited for nothing but that step.
+    `front_s` is the time before, in the queue of the front; 0 without one.
+    """
 
     request_id: str
     at_s: float
     queue_s: float
     cached_tokens: int
+    held_s: float = 0.0
+    front_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,26 @@ class FinishEvent:
     output_tokens: int
 
 
-Event = AdmitEvent | PreemptEvent | TokenEvent | FinishEvent
+class QueueName(StrEnum):
+    ENGINE = "engine"  # requests that a step's start left without a slot
+    FRONT = "front"  # requests that the front keeps from the engine
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEvent:
+    """A queue became non-empty, or empty again (`waiting` is 0).
+
+    `running` is the number of slots in use, `in_flight` all requests that have not ended.
+    """
+
+    queue: QueueName
+    at_s: float
+    waiting: int
+    running: int
+    in_flight: int
+
+
+Event = AdmitEvent | PreemptEvent | TokenEvent | FinishEvent | QueueEvent
 
 
 @dataclass(slots=True)

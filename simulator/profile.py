@@ -7,7 +7,7 @@ and hold no constants of their own.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -16,6 +16,14 @@ class LimitKind(StrEnum):
 
     BUCKET = "bucket"  # continuously, up to a burst
     WINDOW = "window"  # all at once, at the start of the next window
+
+
+class Buffering(StrEnum):
+    """What a front does with a stream on its way to the client."""
+
+    OFF = "off"  # passes every chunk on
+    ANSWER = "answer"  # holds headers and answer back until it is whole
+    ROLE_FIRST = "role-first"  # sends headers and role chunk at once, holds back the rest
 
 
 class ProfileError(ValueError):
@@ -33,7 +41,8 @@ class Profile:
     """Constants of one server; seconds, tokens, and tokens per second as the names say.
 
     One engine step lasts `(decode_base_s + decode_per_seq_s * batch + prefill_tokens /
-    prefill_tokens_per_s) * jitter`, plus a stall or a cold start if one is due.
+    prefill_tokens_per_s) * leak * drift * overload * jitter`, plus a stall or a cold start if one
+    is due; `docs/simulator.md` has the factors.
     None in a limit means that the limit does not exist.
     """
 
@@ -59,6 +68,14 @@ class Profile:
     idle_after_s: float = 60.0
     stall_probability: float = 0.0
     stall_s: float = 1.0
+    drift_depth_ratio: float = 0.0
+    drift_period_s: float = 120.0
+    leak_percent_per_minute: float = 0.0
+    overload_waiting: int | None = None
+    overload_slowdown_ratio: float = 0.5
+    overload_recovery_s: float = 5.0
+    front_slots: int | None = None
+    buffering: Buffering = Buffering.OFF
     stream_interval_tokens: int = 1
 
     def __post_init__(self) -> None:
@@ -72,14 +89,22 @@ class Profile:
             "mean_output_tokens",
         ):
             self._require(field, "at least 1", getattr(self, field) >= 1)
-        for field in ("prefill_tokens_per_s", "limit_span_s"):
+        for field in ("prefill_tokens_per_s", "limit_span_s", "drift_period_s"):
             self._require(field, "over 0", getattr(self, field) > 0)
-        for field in ("decode_base_s", "decode_per_seq_s", "cold_start_s", "idle_after_s"):
+        for field in (
+            "decode_base_s",
+            "decode_per_seq_s",
+            "cold_start_s",
+            "idle_after_s",
+            "stall_s",
+            "overload_recovery_s",
+        ):
             self._require(field, "a number of seconds from 0", 0 <= getattr(self, field) < math.inf)
-        self._require("stall_s", "a number of seconds from 0", 0 <= self.stall_s < math.inf)
+        for field in ("drift_depth_ratio", "leak_percent_per_minute", "overload_slowdown_ratio"):
+            self._require(field, "a number from 0", 0 <= getattr(self, field) < math.inf)
         self._require("jitter_ratio", "within 0 and 1", 0 <= self.jitter_ratio <= 1)
         self._require("stall_probability", "within 0 and 1", 0 <= self.stall_probability <= 1)
-        for field in ("rpm", "tpm", "max_in_flight"):
+        for field in ("rpm", "tpm", "max_in_flight", "front_slots", "overload_waiting"):
             limit = getattr(self, field)
             self._require(field, "at least 1, or left out", limit is None or limit >= 1)
         self._require("max_queue", "at least 0", self.max_queue is None or self.max_queue >= 0)
@@ -161,4 +186,55 @@ NULL = Profile(
     prefill_chunk_tokens=1_000_000_000,
 )
 
-PROFILES = {profile.name: profile for profile in (SMALL, DEEPSEEK_V3_8XH200, PROVIDER_RPM, NULL)}
+# Knees that a test can reach: a request of 200 prompt and 32 output tokens takes 0.3 to 0.5 s
+# alone and 0.4 to 0.8 s in a full house, so a level of three requests a user lasts seconds.  The
+# steps are as long as that allows, because each token costs client and server their own time.
+SLOTS_8 = Profile(
+    name="slots-8",
+    max_num_seqs=8,
+    prefill_tokens_per_s=40_000.0,
+    decode_base_s=0.010,
+    decode_per_seq_s=0.0005,
+    kv_tokens=65_536,
+    max_model_len_tokens=8_192,
+    mean_output_tokens=32.0,
+    jitter_ratio=0.02,
+)
+
+SLOTS_16 = replace(SLOTS_8, name="slots-16", max_num_seqs=16, decode_per_seq_s=0.0003)
+
+SLOTS_48 = replace(SLOTS_8, name="slots-48", max_num_seqs=48, decode_per_seq_s=0.0001)
+
+# Memory for 13 to 18 such requests, fewer than there are slots: they are admitted by their prompt
+# and grow, so the latest are preempted under load.  Without a prefix cache, which would hide it.
+KV_LIMITED = replace(
+    SLOTS_16, name="kv-limited", max_num_seqs=64, kv_tokens=3_600, prefix_cache=False
+)
+
+# Throughput bends: at 15 streams of 200 in, 32 out one more percent of them gives half a percent
+# of throughput.  But none of up to a thousand ever waits.
+SOFT = replace(SLOTS_8, name="soft", max_num_seqs=1_024, kv_tokens=1_000_000)
+
+# Nearly straight up to hundreds of streams.
+STILL_SCALING = replace(
+    SOFT, name="still-scaling", decode_per_seq_s=0.00001, prefill_tokens_per_s=1_000_000.0
+)
+
+# 48 slots beside a neighbour that takes up to 15 % for minutes, and stalls for 0.3 s about every
+# 6 s.
+NOISY = replace(
+    SLOTS_48,
+    name="noisy",
+    jitter_ratio=0.08,
+    drift_depth_ratio=0.15,
+    stall_probability=0.003,
+    stall_s=0.3,
+)
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        *(SMALL, DEEPSEEK_V3_8XH200, PROVIDER_RPM, NULL),
+        *(SLOTS_8, SLOTS_16, SLOTS_48, KV_LIMITED, SOFT, STILL_SCALING, NOISY),
+    )
+}

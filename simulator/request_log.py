@@ -15,6 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
+from simulator.events import QueueEvent
+
 
 class Outcome(StrEnum):
     OK = "ok"
@@ -40,7 +42,11 @@ class LogEntry:
     reasoning_tokens: int = 0
     finish_reason: str | None = None
     outcome: Outcome | None = None
+    queued_s: float | None = None
+    front_s: float | None = None
     queue_s: float | None = None
+    held_s: float | None = None
+    admitted_s: float | None = None
     first_sent_s: float | None = None
     last_sent_s: float | None = None
     end_s: float | None = None
@@ -67,19 +73,34 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-class RequestLog:
-    """Appends entries to a file, each flushed when written; without a path it drops them."""
+class _Lines:
+    """Appends JSON lines to a file, each flushed when written; without a path it drops them."""
 
     def __init__(self, path: Path | None) -> None:
         self._file: TextIO | None = None
         if path is not None:
             self._file = path.open("a", buffering=1, encoding="utf-8")
 
-    def write(self, entry: LogEntry) -> None:
-        """Append one entry."""
+    def _append(self, line: LogEntry | QueueEvent) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(asdict(entry)) + "\n")
+            self._file.write(json.dumps(asdict(line)) + "\n")
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+class RequestLog(_Lines):
+    """One line per request."""
+
+    def write(self, entry: LogEntry) -> None:
+        """Append one entry."""
+        self._append(entry)
+
+
+class QueueTrace(_Lines):
+    """One line per beginning or end of a queue; `at_s` is on the clock of the log."""
+
+    def write(self, event: QueueEvent) -> None:
+        """Append one event."""
+        self._append(event)

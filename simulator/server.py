@@ -16,7 +16,7 @@ from simulator.completion import CompletionEndpoint
 from simulator.driver import Driver
 from simulator.engine import Engine
 from simulator.metrics_page import MetricsPage
-from simulator.request_log import RequestLog
+from simulator.request_log import QueueTrace, RequestLog
 
 # Open streams are cut at once; this is for what the loop needs to tell their clients.
 _SHUTDOWN_S = 1
@@ -52,12 +52,18 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def serve(command: Command, bound: socket.socket, log: RequestLog, key: str | None) -> None:
+async def serve(
+    command: Command,
+    bound: socket.socket,
+    log: RequestLog,
+    trace: QueueTrace,
+    key: str | None,
+) -> None:
     """Serve until SIGINT or SIGTERM; open streams are then cut and logged."""
     profile = command.profile
     engine = Engine(profile, command.seed)
     page = MetricsPage(engine, command.model)
-    driver = Driver(engine, page)
+    driver = Driver(engine, page, trace)
     completions = CompletionEndpoint(driver, page, log, command.model, command.seed, key)
     app = App(completions, page, command.model, profile.context_tokens)
     config = uvicorn.Config(

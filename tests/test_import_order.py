@@ -23,8 +23,17 @@ LEVELS = {
 }
 SAME_LEVEL_ALLOWED = {("settings", "options")}
 ALONE = ("simulator",)
+ALONE_ALLOWED = {("bench", "simulator")}  # the oracle of the knee's accuracy
 PURE = ("metrics", "stream", "workloads", "values", "settings", "options")
-PURE_FILES = ("shapes/plan.py", "shapes/ladder.py")
+PURE_FILES = (
+    "shapes/plan.py",
+    "shapes/ladder.py",
+    "shapes/steps.py",
+    "shapes/soak.py",
+    "shapes/spike.py",
+    "shapes/open_loop.py",
+    "shapes/cold_start.py",
+)
 IMPURE_MODULES = {
     "asyncio",
     "gevent",
@@ -68,8 +77,12 @@ def upward_imports(package: str, imports: set[str]) -> set[str]:
     return {
         name
         for name in imports & ours
-        if name in ALONE
-        or (LEVELS[name] >= LEVELS[package] and (package, name) not in SAME_LEVEL_ALLOWED)
+        if (name in ALONE and (package, name) not in ALONE_ALLOWED)
+        or (
+            name not in ALONE
+            and LEVELS[name] >= LEVELS[package]
+            and (package, name) not in SAME_LEVEL_ALLOWED
+        )
     }
 
 

@@ -87,6 +87,11 @@ def test_every_option_reaches_its_setting():
         stages="4,2",
         hold="1m",
         settle="500ms",
+        arrivals="gamma:2",
+        spike_users=30,
+        spike_hold="7s",
+        warmup_requests=9,
+        idle_before="1m",
         connect_timeout="1s",
         first_token_timeout="2s",
         idle_timeout="3s",
@@ -117,6 +122,9 @@ def test_every_option_reaches_its_setting():
     assert settings.shape == "ladder"
     assert (settings.users, settings.spawn_rate, settings.run_time_s) == (5, 2.5, 90.0)
     assert (settings.stages, settings.hold_s, settings.settle_s) == ((4, 2), 60.0, 0.5)
+    assert settings.arrivals.describe() == "gamma:2"
+    assert (settings.spike_users, settings.spike_hold_s) == (30, 7.0)
+    assert (settings.warmup_requests, settings.idle_before_s) == (9, 60.0)
     assert settings.limits == TimeLimits(1.0, 2.0, 3.0, 4.0)
     assert settings.prompt_tokens.describe() == "uniform:1-9"
     assert settings.output_tokens.describe() == "7"
@@ -426,3 +434,42 @@ def test_only_our_options_are_kept():
 
     assert set(settings.options) <= set(OPTION_NAMES)
     assert settings.options["host"] == "http://h:1"
+
+
+def test_an_open_loop_takes_one_rate_or_several():
+    """--rate and --rates end up in one place."""
+    assert _settings(shape="open-loop", rate=2.5).rates_rps == (2.5,)
+    assert _settings(shape="open-loop", rates="2, 4.5,8").rates_rps == (2.0, 4.5, 8.0)
+    assert _settings().rates_rps == ()
+
+
+def test_a_burst_has_four_times_the_users_unless_told():
+    """--spike-users 0 means the default."""
+    assert _settings(shape="spike", num_users=3).spike_users == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"shape": "open-loop"}, "--rate 5 or --rates 2,4,8"),
+        ({"shape": "open-loop", "rate": 2.0, "rates": "4"}, "give one of them"),
+        ({"shape": "open-loop", "rate": -1.0}, "--rate -1"),
+        ({"shape": "open-loop", "rates": "2,0"}, "--rates: '2,0'"),
+        ({"shape": "open-loop", "rates": "2,fast"}, "for example 2,4,8"),
+        ({"shape": "ladder", "rate": 2.0}, "need --shape open-loop"),
+        ({"shape": "soak"}, "--run-time"),
+        ({"shape": "spike", "num_users": 5, "spike_users": 5}, "more than the 5"),
+        ({"spike_users": -1}, "--spike-users -1"),
+        ({"spike_hold": "0s"}, "--spike-hold"),
+        ({"arrivals": "gamma"}, "--arrivals: 'gamma'"),
+        ({"warmup_requests": -1}, "--warmup-requests -1"),
+        ({"warmup_requests": "some"}, "write a whole number"),
+        ({"idle_before": "soon"}, "--idle-before: 'soon'"),
+    ],
+)
+def test_a_shape_says_what_it_lacks(options, says):
+    """Each message names the option, the value and what to write."""
+    with pytest.raises(SettingsError) as raised:
+        _settings(**options)
+
+    assert says in str(raised.value)

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from metrics.latency import arrived_in_one_lump, chunk_gaps_s, max_gap_s
 from metrics.outcome import Outcome, ReadMode, TokenSource
@@ -23,7 +23,10 @@ log = logging.getLogger("swarmgauge.users")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a user wants, and who it is; ``think_s`` is the pause before it."""
+    """What a user wants, and who it is; ``think_s`` is the pause before it.
+
+    ``due_at_s`` is when a schedule wanted it (``time.perf_counter``); None: now.
+    """
 
     user: int
     user_class: str
@@ -32,6 +35,7 @@ class Wish:
     stream: bool
     asked_max_tokens: int | None
     think_s: float
+    due_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,12 @@ class Answer:
 def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
     """Send one logical request and say all that is known of it; never raises for a failed one."""
     sequence = context.next_sequence()
-    stage, phase = context.stage, context.phase
-    started_at = datetime.now(UTC).isoformat(timespec="microseconds")
-    wanted_at_s = time.perf_counter()
+    begun_at_s = time.perf_counter()
+    wanted_at_s = begun_at_s if wish.due_at_s is None else wish.due_at_s
+    schedule_delay_s = begun_at_s - wanted_at_s
+    started_at = _wall_time(schedule_delay_s)
+    stage, phase = context.place_at(wanted_at_s)
+    phase = context.phase_of_record(phase)
     started_s = wanted_at_s - context.joined_at_s
     context.in_flight += 1
     in_flight = context.in_flight
@@ -60,8 +67,8 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
         # A fault of our own must neither lose the record nor be blamed on the server.
         log.exception("the transport failed")
         failure = WireFailure(Outcome.CLIENT_RESOURCE, f"fault in the client: {error!r}")
-        end_s = time.perf_counter() - wanted_at_s
-        facts = WireFacts(sent_at_s=wanted_at_s, end_s=end_s, failure=failure)
+        end_s = time.perf_counter() - begun_at_s
+        facts = WireFacts(sent_at_s=begun_at_s, end_s=end_s, failure=failure)
     finally:
         context.in_flight -= 1
     reply = reader.close(facts.end_s)
@@ -86,7 +93,8 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
         prefix_id=wish.prompt.prefix_id,
         started_at=started_at,
         started_s=started_s,
-        client_wait_s=max(0.0, waited_s - (facts.connect_s or 0.0)),
+        schedule_delay_s=schedule_delay_s,
+        client_wait_s=max(0.0, waited_s - schedule_delay_s - (facts.connect_s or 0.0)),
         connect_s=facts.connect_s,
         headers_s=reply.headers_s,
         ttft_s=reply.first_output_s if streamed else None,
@@ -117,6 +125,42 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
     )
     gaps_s = chunk_gaps_s(reply.output_at_s) if gaps_known else ()
     return Answer(record, gaps_s, facts.interrupt)
+
+
+def not_sent(context: RunContext, wish: Wish, reason: str) -> Answer:
+    """The record of an arrival that was due and that this client never sent."""
+    due_s = time.perf_counter() if wish.due_at_s is None else wish.due_at_s
+    stage, phase = context.place_at(due_s)
+    late_s = time.perf_counter() - due_s
+    record = RequestRecord(
+        run_id=context.run_id,
+        worker=context.worker,
+        user=wish.user,
+        sequence=context.next_sequence(),
+        stage=None if stage is None else stage.id,
+        phase=context.phase_of_record(phase),
+        user_class=wish.user_class,
+        traffic_class="interactive",
+        prompt_id=wish.prompt.prompt_id,
+        prefix_id=wish.prompt.prefix_id,
+        started_at=_wall_time(late_s),
+        started_s=due_s - context.joined_at_s,
+        schedule_delay_s=late_s,
+        end_s=0.0,
+        user_latency_s=late_s,
+        streamed=False,
+        stream_asked=wish.stream,
+        asked_max_tokens=wish.asked_max_tokens,
+        outcome=Outcome.NOT_SENT,
+        error_sample=reason,
+        attempts=0,
+    )
+    return Answer(record, (), None)
+
+
+def _wall_time(ago_s: float) -> str:
+    moment = datetime.now(UTC) - timedelta(seconds=ago_s)
+    return moment.isoformat(timespec="microseconds")
 
 
 def _outcome_fields(verdict: Verdict, reply: Reply, context: RunContext) -> dict[str, object]:

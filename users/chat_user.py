@@ -5,13 +5,15 @@ from typing import ClassVar
 
 import gevent
 from locust import User, task
+from locust.env import Environment
 from locust.exception import StopUser
 
 from metrics.outcome import Outcome
+from metrics.stage import Phase
 from users.asking import Answer, Wish, ask, failure_text
 from users.run_context import CURRENT_RUN, RunContext
 from workloads.chat_body import encode_chat
-from workloads.prompts import PromptSource
+from workloads.prompts import Prompt, PromptSource
 from workloads.traffic import TrafficKind
 
 
@@ -62,6 +64,9 @@ class ChatUser(User):
         """One logical request: exactly one ``request`` event, whatever happens."""
         if self._leaving:
             raise StopUser
+        if self.context.phase is Phase.COLD and not self.context.takes_cold_request():
+            self._wait_for_the_load()
+            return
         transport = self.context.transports[self.kind]
         answer = ask(self.context, transport, self._next_wish())
         self._noticed_late_s = answer.record.noticed_late_s
@@ -72,48 +77,64 @@ class ChatUser(User):
             # A server that refuses at once must not be turned into a busy loop of ours.
             gevent.sleep(_FAILURE_PAUSE_S * (0.5 + random.random()))
 
+    def _fire(self, answer: Answer) -> None:
+        fire_request(self.environment, self.kind, answer)
+
+    def _wait_for_the_load(self) -> None:
+        """The cold start has what it wanted; the master hears of it within two seconds."""
+        while self.context.phase is Phase.COLD and not self._leaving:
+            gevent.sleep(_COLD_PAUSE_S)
+
     def _next_wish(self) -> Wish:
         settings = self.context.settings
         prompt = self.prompts.next_prompt()
         max_tokens = settings.output_tokens.sample_tokens(self._lengths)
-        body = encode_chat(
-            prompt,
-            model=self.context.model,
-            max_tokens=max_tokens,
-            max_tokens_field=settings.max_tokens_field,
-            stream=self.streams,
-            include_usage=self.context.include_usage,
-            ignore_eos=settings.ignore_eos,
-            temperature=settings.temperature,
-            extra_body=settings.extra_body,
-        )
         return Wish(
             user=self.number,
             user_class=type(self).__name__,
             prompt=prompt,
-            body=body,
+            body=chat_body(self.context, prompt, max_tokens, self.streams),
             stream=self.streams,
             asked_max_tokens=max_tokens,
             think_s=self._think_s,
         )
 
-    def _fire(self, answer: Answer) -> None:
-        record = answer.record
-        failed = record.outcome is not Outcome.OK
-        text = failure_text(record.outcome, record.status, record.error_code)
-        self.environment.events.request.fire(
-            request_type=self.kind.value,
-            name="chat",
-            response_time=record.user_latency_s * 1000,
-            response_length=record.received_bytes,
-            exception=ChatFailure(text) if failed else None,
-            context={},
-            record=record,
-            gaps_s=answer.gaps_s,
-        )
+
+def chat_body(context: RunContext, prompt: Prompt, max_tokens: int, streams: bool) -> bytes:
+    """The body of one request under the run's settings."""
+    settings = context.settings
+    return encode_chat(
+        prompt,
+        model=context.model,
+        max_tokens=max_tokens,
+        max_tokens_field=settings.max_tokens_field,
+        stream=streams,
+        include_usage=context.include_usage,
+        ignore_eos=settings.ignore_eos,
+        temperature=settings.temperature,
+        extra_body=settings.extra_body,
+    )
+
+
+def fire_request(environment: Environment, kind: TrafficKind, answer: Answer) -> None:
+    """Locust's ``request`` event, which also hands the record to whoever keeps it."""
+    record = answer.record
+    failed = record.outcome is not Outcome.OK
+    text = failure_text(record.outcome, record.status, record.error_code)
+    environment.events.request.fire(
+        request_type=kind.value,
+        name="chat",
+        response_time=record.user_latency_s * 1000,
+        response_length=record.received_bytes,
+        exception=ChatFailure(text) if failed else None,
+        context={},
+        record=record,
+        gaps_s=answer.gaps_s,
+    )
 
 
 _FAILURE_PAUSE_S = 0.1
+_COLD_PAUSE_S = 0.05
 
 
 class StreamingChatUser(ChatUser):

@@ -6,10 +6,10 @@ and count themselves in and out.
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from metrics.stage import Phase, Stage
+from metrics.stage import COLD_REQUESTS, Phase, Stage
 from settings import Settings
 from users.masking import Masker
 from users.wire import ChatTransport
@@ -30,16 +30,68 @@ class RunContext:
     plan: PromptPlan
     transports: Mapping[TrafficKind, ChatTransport]
     masker: Masker
+    position: int | None = 0
+    """This worker's place in the fleet that shares a schedule; None when it joined too late."""
+    workers: int = 1
+    """How many share it."""
+    warmup_left: int = 0
+    """How many of this worker's next requests are left out of the figures."""
+    cold_left: int = COLD_REQUESTS
     joined_at_s: float = field(default_factory=time.perf_counter)
     stage: Stage | None = None
     phase: Phase | None = None
     in_flight: int = 0
+    on_phase: list[Callable[[], None]] = field(default_factory=list)
+    """Called after each announcement."""
+    _entered: list[tuple[float, Stage, Phase]] = field(default_factory=list)
     _users: int = 0
     _sequence: int = 0
 
     def clock_s(self) -> float:
         """Seconds since this worker joined the run, on its monotonic clock."""
         return time.perf_counter() - self.joined_at_s
+
+    def enter(self, stage: Stage, phase: Phase) -> float:
+        """Note that a phase begins now; the time on this worker's clock, in seconds."""
+        now_s = time.perf_counter()
+        self.stage, self.phase = stage, phase
+        self._entered.append((now_s, stage, phase))
+        for listener in tuple(self.on_phase):
+            listener()
+        return now_s - self.joined_at_s
+
+    def place_at(self, instant_s: float) -> tuple[Stage | None, Phase | None]:
+        """The stage and phase in which an instant (``time.perf_counter``) lies."""
+        for began_s, stage, phase in reversed(self._entered):
+            if began_s <= instant_s:
+                return stage, phase
+        return (None, None) if self._entered else (self.stage, self.phase)
+
+    def bounds_s(self, stage: Stage) -> tuple[float | None, float | None]:
+        """When a stage's load began and when the stage ended; None for what has not come yet.
+
+        Its load begins with its first phase after the ramp.
+        """
+        began_s = None
+        for at_s, other, phase in self._entered:
+            if other.id == stage.id:
+                if began_s is None and phase in (Phase.SETTLE, Phase.HOLD):
+                    began_s = at_s
+            elif began_s is not None:
+                return began_s, at_s
+        return began_s, None
+
+    def takes_cold_request(self) -> bool:
+        """Whether the cold start wants one more request; counts it."""
+        self.cold_left -= 1
+        return self.cold_left >= 0
+
+    def phase_of_record(self, phase: Phase | None) -> Phase | None:
+        """The phase a request is recorded under: the run's first ones are warm-up; counts them."""
+        if phase is Phase.COLD or self.warmup_left <= 0:
+            return phase
+        self.warmup_left -= 1
+        return Phase.WARMUP
 
     def next_sequence(self) -> int:
         """The number of the next logical request of this worker, from 0."""
@@ -63,6 +115,11 @@ class RunContext:
         It follows from the plan's salt, which is the seed when one was given.
         """
         return random.Random(f"{self.plan.salt}/{dimension}/{self.worker_index}/{user}")
+
+    def schedule_chance(self, stage: Stage, arrival: int | None = None) -> random.Random:
+        """The same source on every worker: of a stage's schedule, or of one of its arrivals."""
+        who = "schedule" if arrival is None else f"arrival-{arrival}"
+        return random.Random(f"{self.plan.salt}/{who}/{stage.id}")
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
 from users.deadlines import DRAIN_S, Deadlines, LimitReached
 from users.http_response import HttpResponse, ProtocolError
+from users.poll_clock import PollClock
 from users.stamped_socket import READ_BYTES, StampedSocket
 from users.wire import WireFacts
 
@@ -40,12 +41,14 @@ class Exchange:
         facts: WireFacts,
         deadlines: Deadlines,
         lazy_reads: "LazyReads | None",
+        poll_clock: PollClock,
     ) -> None:
         self._connection = connection
         self._reader = reader
         self._facts = facts
         self._deadlines = deadlines
         self._lazy_reads = lazy_reads
+        self._poll_clock = poll_clock
         self._at_s = 0.0
         self._output_at_s = reader.output_at_s
         self._waiter: Any = Waiter()
@@ -155,8 +158,10 @@ class Exchange:
         facts = self._facts
         facts.client_delay_s = delay_s
         facts.stamp_source = StampSource.USER if delay_s is None else StampSource.KERNEL
+        self._poll_clock.collects = delay_s is not None
         if self._reader.first_output_shared:
-            facts.ttft_late_max_s = self._at_s - before_s
+            polled_s = self._poll_clock.before_s - facts.sent_at_s
+            facts.ttft_late_max_s = max(0.0, self._at_s - max(before_s, polled_s))
             facts.merged_reads += self._reader.outputs > 1 and self._lazy_reads is None
         if self._lazy_reads is not None and not self.response.complete and not self._reader.done:
             self._watcher.stop()

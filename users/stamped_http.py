@@ -22,6 +22,7 @@ from users.connecting import open_stamped
 from users.deadlines import Deadlines, LimitReached
 from users.http_request import RequestWriter
 from users.http_response import ProtocolError
+from users.poll_clock import PollClock
 from users.stamped_exchange import Exchange, LazyReads
 from users.stamped_socket import StampedSocket
 from users.wire import ChatRequest, WireFacts, WireFailure
@@ -53,6 +54,7 @@ class StampedTransport:
         self._gap_sample = gap_sample
         self._sampled = 0.0
         self._lazy_reads = LazyReads()
+        self._poll_clock = PollClock(self._active)
         self._sweeper: gevent.Greenlet | None = None
         self._closed = False
 
@@ -60,6 +62,7 @@ class StampedTransport:
         """Drop kept connections."""
         self._closed = True
         self._lazy_reads.close()
+        self._poll_clock.close()
         while self._kept:
             self._kept.pop().close()
         if self._sweeper is not None:
@@ -100,7 +103,7 @@ class StampedTransport:
             if not facts.reconnects:
                 facts.sent_at_s = time.perf_counter()
             lazy = None if self._is_sampled() else self._lazy_reads
-            exchange = Exchange(connection, reader, facts, self._deadlines, lazy)
+            exchange = Exchange(connection, reader, facts, self._deadlines, lazy, self._poll_clock)
             try:
                 self._send(connection, request, facts)
                 self._run(exchange)

@@ -27,6 +27,24 @@ class MaxTokensField(StrEnum):
         return () if self is MaxTokensField.NONE else (self.value,)
 
 
+def parse_extra_body(text: str) -> Mapping[str, Any]:
+    """A JSON object that is merged into every request body."""
+    if not text.strip():
+        return {}
+    try:
+        body = json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error}); write for example '{{\"top_p\": 0.9}}'") from None
+    if not isinstance(body, dict):
+        raise ValueError("write a JSON object, for example '{\"top_p\": 0.9}'")
+    validate_extra_body(body)
+    return body
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
 def validate_extra_body(extra_body: Mapping[str, Any]) -> None:
     """Refuse fields that decide what is measured.
 

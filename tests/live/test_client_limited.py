@@ -25,6 +25,26 @@ def _burn(**_):
     gevent.spawn(burn)
 """
 
+PER_CHUNK_S = 0.02
+CHUNKS = 5
+BURNT_PER_CHUNK = f"""
+import sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from stream.reply import ReplyReader
+from locustfile import StreamingChatUser
+
+feed = ReplyReader.feed
+
+def feed_and_burn(reader, data, at_s):
+    before = reader.outputs
+    feed(reader, data, at_s)
+    until_s = time.thread_time() + {PER_CHUNK_S} * (reader.outputs - before)
+    while time.thread_time() < until_s:
+        pass
+
+ReplyReader.feed = feed_and_burn
+"""
+
 
 def ladder(tmp_path, *options):
     """Two short levels against the simulator."""
@@ -47,6 +67,31 @@ def test_M15_a_burnt_event_loop_makes_stages_client_limited(tmp_path):
     assert any("client-limited" in verdict["text"] for verdict in run.summary["verdicts"])
     assert run.summary["knee"]["users"] is None
     assert all("client-limited" in level["note"] for level in run.summary["knee"]["evidence"])
+
+
+def test_M15_chunks_dear_to_read_are_the_clients_limit_and_no_knee(tmp_path):
+    """20 ms of CPU for each chunk of a fast server: the plateau up to 32 users is the client's."""
+    burner = tmp_path / "burner.py"
+    burner.write_text(BURNT_PER_CHUNK, encoding="utf-8")
+    with simulator("--profile", "null") as url:
+        run = run_headless(
+            tmp_path / "runs",
+            *("-f", burner, "--host", url, "--shape", "ladder", "--stages", "4,12,32"),
+            *("--hold", "4s", "--settle", "0s", "--output-tokens", str(CHUNKS), "--ignore-eos"),
+        )
+
+    assert 4 == run.exit_code, run.output[-2000:]
+    levels = [row for row in run.summary["stages"] if row["kind"] == "level"]
+    rates = [row["sent_rps"] for row in levels]
+    assert [4, 12, 32] == [row["target_users"] for row in levels]
+    assert max(rates) < 1.2 / (CHUNKS * PER_CHUNK_S), "no more than the burning leaves room for"
+    assert max(rates) < 2 * min(rates), "eight times the users, one plateau"
+    verdicts = [verdict["text"] for verdict in run.summary["verdicts"]]
+    for number in (1, 2, 3):
+        assert any(text.startswith(f"stage {number} is client-limited") for text in verdicts)
+    knee = run.summary["knee"]
+    assert knee["users"] is knee["at_least"] is None
+    assert all("client-limited" in level["note"] for level in knee["evidence"])
 
 
 def test_M15_without_it_nothing_is_flagged(tmp_path):

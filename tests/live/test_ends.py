@@ -2,13 +2,14 @@
 
 import json
 import signal
+import subprocess
 import time
 
 import pandas
 import pytest
 
 from metrics.run_files import read_rows
-from tests.support.processes import end, simulator, wait_until
+from tests.support.processes import ROOT, end, simulator, wait_until
 from tests.support.runs import run_headless, server_log, spooled, start_locust
 
 pytestmark = pytest.mark.live
@@ -54,6 +55,85 @@ def test_O03_an_interrupt_writes_what_there_is(tmp_path, workers, number):
     assert totals["ok"] > 0
     assert len(server_log(log)) == totals["offered"]
     assert totals["offered"] == totals["ok"] + totals["failed"] + totals["cancelled"]
+
+
+INTERRUPTER = f"""
+import os, signal, sys
+sys.path.insert(0, {str(ROOT)!r})
+from locust import events
+
+seen = 0
+
+@events.request.add_listener
+def _interrupt_the_fiftieth(**_):
+    global seen
+    seen += 1
+    if seen == 50:
+        os.kill(os.getpid(), signal.SIGINT)
+
+from locustfile import StreamingChatUser
+"""
+
+
+def test_O03_an_interrupt_within_a_listener_keeps_every_record(tmp_path):
+    """SIGINT while the 50th request is being told, before our listener had it: it is kept too."""
+    locustfile = tmp_path / "interrupter.py"
+    locustfile.write_text(INTERRUPTER, encoding="utf-8")
+    log = tmp_path / "server.jsonl"
+    with simulator("--profile", "null", log=log) as url:
+        run = run_headless(
+            tmp_path / "runs",
+            *("-f", locustfile, "--host", url, "-u", "4", "-r", "4", "-t", "60s"),
+            *("--settle", "0s"),
+            limit_s=60,
+        )
+
+    asked = server_log(log)
+    records = pandas.read_parquet(run.folder / "requests.parquet")
+    assert 50 <= len(asked)
+    assert {entry["request_id"] for entry in asked} == set(records.request_id)
+    assert len(asked) == len(records) == run.summary["totals"]["offered"]
+    assert not run.summary["complete"]
+    assert "KeyboardInterrupt" not in run.output
+
+
+BLOCKER = f"""
+import signal, sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from locust import events
+
+@events.request.add_listener
+def _block(**_):
+    print("blocked", flush=True)
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
+        pass
+
+from locustfile import StreamingChatUser
+"""
+
+
+def test_a_second_interrupt_ends_a_process_that_is_blocked(tmp_path):
+    """A listener that never returns: the first SIGINT waits for it, the second does not."""
+    locustfile, output = tmp_path / "blocker.py", tmp_path / "locust.log"
+    locustfile.write_text(BLOCKER, encoding="utf-8")
+    with simulator("--profile", "null") as url:
+        locust = start_locust(
+            *("-f", locustfile, "--headless", "--host", url, "--runs-dir", tmp_path / "runs"),
+            *("-u", "1", "-t", "60s", "--settle", "0s"),
+            log=output,
+        )
+        try:
+            wait_until(lambda: "blocked" in output.read_text(), 20, "the first request")
+            locust.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                locust.wait(1)
+            locust.send_signal(signal.SIGINT)
+            locust.wait(30)
+        finally:
+            end(locust)
+
+    assert 1 == output.read_text().count("blocked")
 
 
 def test_O03_a_killed_run_still_reads(tmp_path):

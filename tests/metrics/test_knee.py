@@ -44,7 +44,7 @@ def test_L09_no_queue_up_to_the_top_is_a_lower_bound():
     """50 ms at any load, 1 to 16 users: not reached, at least 16."""
     estimate = find_knee([level(n, 0.05, 0.5) for n in (1, 2, 4, 8, 16)])
 
-    assert KneeStatus.NOT_REACHED is estimate.status
+    assert KneeStatus.NO_KNEE is estimate.status
     assert estimate.at_least == 16
     assert estimate.users is None
     assert "at least 16" in estimate.sentence()
@@ -101,7 +101,7 @@ def test_slower_decode_steps_are_not_waiting():
     levels = [level(n, 0.05, 1.0) for n in (1, 2, 4)]
     levels.append(level(8, 0.05 + 0.3, 1.3, tpot_s=[0.22] * 60))
 
-    assert KneeStatus.NOT_REACHED is find_knee(levels).status
+    assert KneeStatus.NO_KNEE is find_knee(levels).status
 
 
 def test_a_cold_first_level_is_not_the_baseline():
@@ -139,7 +139,7 @@ def test_O02_one_level_of_one_request_is_no_division_by_zero():
     """A single request at a single level gives a lower bound."""
     single = level(1, 0.1, 0.5, ttft_s=[0.1], tpot_s=[0.1], latency_s=[0.5], requests=1)
 
-    assert KneeStatus.NOT_REACHED is find_knee([single]).status
+    assert KneeStatus.NO_KNEE is find_knee([single]).status
 
 
 @pytest.mark.parametrize("stages", [(24, 32, 48), (32,), (20, 24)], ids=["above", "one", "close"])
@@ -174,6 +174,6 @@ def test_void_levels_are_never_used():
 
     estimate = find_knee(levels)
 
-    assert KneeStatus.NOT_REACHED is estimate.status
+    assert KneeStatus.NO_KNEE is estimate.status
     assert estimate.at_least == 2
     assert estimate.evidence[-1].note == "40 users were not reached"

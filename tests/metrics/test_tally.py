@@ -80,11 +80,14 @@ def test_requests_outside_the_window_count_but_do_not_measure():
 
 
 def test_O13_every_request_is_ok_failed_or_cancelled():
-    """offered = ok + failed + cancelled over every outcome there is."""
+    """offered = ok + failed + cancelled + not sent over every outcome there is."""
     tally = _tally([failed_record(outcome=outcome) for outcome in Outcome])
 
     counts = tally.everything
-    assert len(Outcome) == counts.offered == counts.ok + counts.failed + counts.cancelled
+    not_sent = counts.by_outcome[Outcome.NOT_SENT.value]
+    assert not_sent == 1
+    ended = counts.ok + counts.failed + counts.cancelled + not_sent
+    assert len(Outcome) == counts.offered == ended
     assert counts.ok == 1
     assert counts.cancelled == 1
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from metrics.outcome import Outcome
 from metrics.slo import parse_slo, request_is_good
 from metrics.stage import Phase, PhaseMark, Stage
-from reports.analyse import _good_ratio, analyse
+from reports.analyse import analyse
+from reports.counting import good_requests
 from reports.load import frame_of, load_run
 from reports.windows import Window, held_windows, window_rates
 from tests.support.records import failed_record, make_record
@@ -148,7 +149,9 @@ def test_goodput_is_the_share_of_good_requests(records):
     limits = parse_slo("ttft_p95<100ms,tpot_p50<60ms,chunk_gap_p99<1ms,e2e_latency_p99>0.1s")
     good = [r for r in records if r.outcome is Outcome.OK and request_is_good(r, limits)]
 
-    assert len(good) / len(records) == pytest.approx(_good_ratio(frame_of(records), limits))
+    assert len(good) / len(records) == pytest.approx(
+        good_requests(frame_of(records), limits).mean()
+    )
 
 
 def test_goodput_without_latency_limits_is_the_share_of_successes(tmp_path):

@@ -91,7 +91,7 @@ def test_L01_a_level_that_was_not_reached_has_no_figures(tmp_path):
     assert "40 users were wanted and never all ran" in text
 
 
-@pytest.mark.parametrize(("waits", "status"), [(True, "knee"), (False, "not_reached")])
+@pytest.mark.parametrize(("waits", "status"), [(True, "knee"), (False, "no_knee")])
 def test_L09_L10_the_knee_is_in_every_face(tmp_path, waits, status):
     """Two slots and levels 1, 2, 4, 8: knee near 2; without a queue: at least 8."""
     records = []

@@ -74,6 +74,7 @@ def test_M05_O01_O02_every_face_is_written_and_parses(tmp_path, records):
     page = (folder / "report.html").read_text(encoding="utf-8")
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     assert {
+        "Validity",
         "Plots",
         "Stages",
         "Latency of successes, all held windows together",
@@ -83,7 +84,7 @@ def test_M05_O01_O02_every_face_is_written_and_parses(tmp_path, records):
         "To repeat it",
         "What the words mean",
     } == set(titles)
-    assert 8 == len(titles)
+    assert 9 == len(titles)
     assert not re.search(r">\s*(nan|inf|-1)\s*<", page, re.IGNORECASE)
 
 

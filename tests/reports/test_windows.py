@@ -98,3 +98,37 @@ def test_neighbouring_windows_share_every_answer_exactly(spans, edges):
     whole = overlap_ratio(first_s, last_s, edges[0], edges[-1])
     assert whole == pytest.approx(parts, abs=1e-6)
     assert (whole <= 1 + 1e-9).all()
+
+
+def test_a_window_begins_after_the_last_warm_up_request():
+    """Warm-up requests at 2 and 4 s of a window from 0 to 10 s: 6 s are left, and only what was
+    started in them is counted."""
+    marks = [
+        PhaseMark("w", STAGE, Phase.HOLD, 0.0, 2),
+        PhaseMark("w", Stage(1, "drain", 0), Phase.DRAIN, 10.0, 0),
+    ]
+    times = [(2, Phase.WARMUP), (4, Phase.WARMUP), (5, Phase.HOLD), (7, Phase.HOLD)]
+    records = frame_of([make_record(worker="w", started_s=at, phase=phase) for at, phase in times])
+
+    (window,) = held_windows(marks, records)[0]
+    rates = window_rates([window], records)
+
+    assert 6.0 == pytest.approx(window.length_s, abs=1e-5)
+    assert 2 / 6 == pytest.approx(rates.sent_rps, rel=1e-5)
+
+
+def test_warm_up_on_one_worker_leaves_the_others_window_whole():
+    """Each worker left out its own share."""
+    marks = [
+        mark
+        for worker in ("a", "b")
+        for mark in (
+            PhaseMark(worker, STAGE, Phase.HOLD, 0.0, 2),
+            PhaseMark(worker, Stage(1, "drain", 0), Phase.DRAIN, 10.0, 0),
+        )
+    ]
+    records = frame_of([make_record(worker="a", started_s=3, phase=Phase.WARMUP)])
+
+    lengths_s = {window.worker: window.length_s for window in held_windows(marks, records)[0]}
+
+    assert {"a": pytest.approx(7.0, abs=1e-5), "b": 10.0} == lengths_s

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
 from simulator.cli import parse_command, required_key
-from simulator.profile import PROFILES, LimitKind
+from simulator.profile import PROFILES, Buffering, LimitKind
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_without_flags_the_small_profile_is_served_on_loopback():
@@ -38,6 +42,17 @@ def test_without_flags_the_small_profile_is_served_on_loopback():
         ("--idle-after-s 3", "idle_after_s", 3.0),
         ("--stall-probability 0.1", "stall_probability", 0.1),
         ("--stall-s 4", "stall_s", 4.0),
+        ("--drift-depth 0.2", "drift_depth_ratio", 0.2),
+        ("--drift-period-s 60", "drift_period_s", 60.0),
+        ("--leak-percent-per-minute 1", "leak_percent_per_minute", 1.0),
+        ("--overload-waiting 8", "overload_waiting", 8),
+        ("--overload-slowdown 1", "overload_slowdown_ratio", 1.0),
+        ("--overload-recovery-s 9", "overload_recovery_s", 9.0),
+        ("--front-slots 2", "front_slots", 2),
+        ("--buffer", "buffering", Buffering.ANSWER),
+        ("--buffer answer", "buffering", Buffering.ANSWER),
+        ("--buffer role-first", "buffering", Buffering.ROLE_FIRST),
+        ("--buffer off", "buffering", Buffering.OFF),
         ("--stream-interval 4", "stream_interval_tokens", 4),
         ("--mean-output-tokens 9", "mean_output_tokens", 9.0),
         ("--max-model-len 50", "max_model_len_tokens", 50),
@@ -63,6 +78,12 @@ def test_the_context_is_no_longer_than_the_memory():
         ("--jitter 2", "--jitter 2.0: must be within 0 and 1"),
         ("--stream-interval 0", "--stream-interval 0: must be at least 1"),
         ("--limit-kind drip", "--limit-kind"),
+        ("--buffer most", "--buffer"),
+        ("--drift-depth -1", "--drift-depth -1.0: must be a number from 0"),
+        ("--drift-period-s 0", "--drift-period-s 0.0: must be over 0"),
+        ("--leak-percent-per-minute nan", "--leak-percent-per-minute nan: must be"),
+        ("--front-slots 0", "--front-slots 0: must be at least 1"),
+        ("--overload-waiting 0", "--overload-waiting 0: must be at least 1"),
         ("--port 70000", "--port 70000"),
         ("--ssl-certfile here.pem", "belong together"),
         ("--ssl-certfile absent --ssl-keyfile absent", "no such file"),
@@ -85,3 +106,17 @@ def test_wrong_usage_names_the_flag_and_exits_with_2(flags, says, capsys):
 def test_the_key_comes_from_the_environment_only(environment, expected):
     """An empty value is no key."""
     assert expected == required_key(environment)
+
+
+def test_the_documentation_names_every_flag_and_every_profile(capsys):
+    """No flag without a line in the table, no line without a flag; the same for profiles."""
+    with pytest.raises(SystemExit):
+        parse_command(["--help"])
+    flags = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out.partition("options:")[2]))
+    text = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
+    section = text.partition("## Flags")[2].partition("##")[0]
+    rows = "\n".join(line for line in section.splitlines() if line.startswith("| `--"))
+    profiles = re.findall(r"^\| `([\w-]+)`", text.partition("## Profiles")[2], re.MULTILINE)
+
+    assert set(re.findall(r"--[a-z][a-z-]+", rows)) == flags - {"--help"}
+    assert set(PROFILES) <= set(profiles)

@@ -263,8 +263,13 @@ def test_the_null_profile_streams_without_pacing(start_simulator):
 
 @pytest.mark.parametrize(
     ("flags", "status"),
-    [(["--host", "192.0.2.1"], 1), (["--log", "/nowhere/at/all"], 1), (["--nonsense"], 2)],
-    ids=["address", "log", "flag"],
+    [
+        (["--host", "192.0.2.1"], 1),
+        (["--log", "/nowhere/at/all"], 1),
+        (["--trace", "/nowhere/too"], 1),
+        (["--nonsense"], 2),
+    ],
+    ids=["address", "log", "trace", "flag"],
 )
 def test_a_simulator_that_cannot_start_says_why(flags, status):
     """One line on stderr, no traceback."""

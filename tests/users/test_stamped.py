@@ -327,7 +327,7 @@ def test_a_user_raises_the_order_to_stop_again(tmp_path):
         fired, raised = [], []
         stub = SimpleNamespace(
             _leaving=False,
-            context=SimpleNamespace(transports={TrafficKind.STREAM: None}),
+            context=SimpleNamespace(transports={TrafficKind.STREAM: None}, phase=None),
             kind=TrafficKind.STREAM,
             _next_wish=lambda: None,
             _fire=fired.append,

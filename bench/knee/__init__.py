@@ -1,0 +1,1 @@
+"""How well the search finds knees that are known: ``python -m bench.knee``."""

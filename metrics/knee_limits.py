@@ -1,0 +1,115 @@
+"""Ceilings that are no queue: rate limits, caps on requests in flight, errors, the client."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from metrics.knee_level import Level
+from metrics.knee_result import Ceiling, KneeStatus
+
+CAP_SPREAD = 0.05
+"""Standard deviation over mean of the requests in flight at 429s, below which they are a cap."""
+CAP_REFUSALS = 20
+"""429s needed to tell a cap."""
+BURST_RATIO = 1.05
+"""A level this much faster than the sustained rate only passed on the burst allowance."""
+
+
+def ceiling_of(levels: Sequence[Level]) -> Ceiling | None:
+    """What stopped the climb, if it was no queue: the one met at the fewest users."""
+    stopped = [level for level in levels if _kind(level) is not None]
+    if not stopped:
+        return None
+    lowest = min(stopped, key=lambda level: level.users)
+    status = _kind(lowest)
+    if status is KneeStatus.RATE_LIMITED:
+        return _limit([level for level in stopped if level.rate_limited_much()])
+    detail = _most_frequent(lowest) if status is KneeStatus.ERRORS else lowest.void or ""
+    return Ceiling(status or KneeStatus.ERRORS, lowest.users, None, None, None, detail)
+
+
+def in_flight_at(
+    accepted_s: Sequence[tuple[float, float]], refused_s: Sequence[float]
+) -> list[float]:
+    """Accepted requests in flight at each refusal, from their begin and end on one clock.
+
+    Requests still running at the end are not in the list, so only refusals that are older than
+    the longest accepted request are counted.
+    """
+    if not accepted_s:
+        return []
+    begins, ends = sorted(begin for begin, _ in accepted_s), sorted(end for _, end in accepted_s)
+    known_s = ends[-1] - max(end - begin for begin, end in accepted_s)
+    return [
+        float(bisect_right(begins, at_s) - bisect_right(ends, at_s))
+        for at_s in refused_s
+        if at_s <= known_s
+    ]
+
+
+def most_in_flight(accepted_s: Sequence[tuple[float, float]]) -> int | None:
+    """Most accepted requests under way at once, from their begin and end on one clock."""
+    if not accepted_s:
+        return None
+    # An end and a begin at one instant are one request after the other.
+    changes = sorted([(begin, 1) for begin, _ in accepted_s] + [(end, -1) for _, end in accepted_s])
+    most = now = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def passed_on_burst(level: Level, ceiling: Ceiling | None) -> bool:
+    """Whether a level was faster than a rate limit lets requests through for long."""
+    if ceiling is None or ceiling.status is not KneeStatus.RATE_LIMITED:
+        return False
+    rate_rps, limit_rps = level.measured_rps(), ceiling.completed_rps
+    return rate_rps is not None and limit_rps is not None and rate_rps > BURST_RATIO * limit_rps
+
+
+def _kind(level: Level) -> KneeStatus | None:
+    if level.void is not None:
+        return KneeStatus.CLIENT_LIMITED if level.client_limited else None
+    if level.rate_limited_much():
+        return KneeStatus.RATE_LIMITED
+    return KneeStatus.ERRORS if level.failed_much() else None
+
+
+def _limit(limited: Sequence[Level]) -> Ceiling:
+    users = min(level.users for level in limited)
+    cap = _cap(limited)
+    slowest = min(
+        (level for level in limited if level.measured_rps()),
+        key=lambda level: level.measured_rps() or 0.0,
+        default=None,
+    )
+    rate_rps = slowest.measured_rps() if slowest is not None else None
+    equivalent = rate_rps * slowest.cycle_s() if slowest is not None and rate_rps else None
+    if cap is not None:
+        detail = f"429s always at {cap:.0f} requests in flight: a cap, not a queue"
+        return Ceiling(KneeStatus.INFLIGHT_CAP, users, rate_rps, equivalent, cap, detail)
+    detail = "429s: a rate limit, not a queue"
+    if rate_rps:
+        detail += f"; {rate_rps:.3g} requests/s pass"
+    return Ceiling(KneeStatus.RATE_LIMITED, users, rate_rps, equivalent, None, detail)
+
+
+def _cap(limited: Sequence[Level]) -> float | None:
+    most = max(limited, key=lambda level: len(level.in_flight_at_refusals))
+    seen = np.asarray(most.in_flight_at_refusals, dtype=np.float64)
+    if seen.size < CAP_REFUSALS or seen.mean() <= 0:
+        return None
+    if seen.std() >= CAP_SPREAD * seen.mean():
+        return None
+    # One of few users is refused while all the others are served, whatever the reason; a cap
+    # never lets more through at other times.
+    passed = most.most_in_flight
+    return None if passed is not None and passed > seen.mean() + 0.5 else float(seen.mean())
+
+
+def _most_frequent(level: Level) -> str:
+    bad = {name: n for name, n in level.outcomes.items() if name not in ("ok", "cancelled") and n}
+    share = f"{level.failed} of {level.requests} requests failed"
+    return f"{share}, mostly {max(bad, key=lambda name: bad[name])}" if bad else share

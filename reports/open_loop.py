@@ -1,0 +1,149 @@
+"""Open-loop steps: what was offered and carried, whether the backlog grew, how late we sent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from metrics.backlog import BacklogTrend, backlog_trend
+from metrics.outcome import Outcome
+from metrics.stage import Phase
+from metrics.statistics import percentile
+from reports.load import SavedRun
+from reports.windows import held_windows, window_rates
+from reports.wording import count, number, time_ms
+
+LATE_LIMIT_S = 0.01
+LATE_SHARE_OF_TTFT = 0.1
+SAMPLE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateStep:
+    """One rate (requests/s over the fleet); times in seconds, None where nothing was measured."""
+
+    stage: int
+    rate_rps: float
+    planned: int
+    """Arrivals that were due while the rate was held."""
+    ok: int
+    failed: int
+    cancelled: int
+    not_sent: int
+    offered_rps: float | None
+    completed_rps: float | None
+    in_flight_mean: float | None
+    schedule_delay_p50_s: float | None
+    schedule_delay_p99_s: float | None
+    schedule_delay_max_s: float | None
+    trend: BacklogTrend | None
+    """Of the backlog over the step's later half; None when it was too short to say."""
+    verdict: str
+    """``stable``, ``unstable``, ``too short to say`` or ``not tried``."""
+
+    def sentence(self) -> str:
+        """One line for people."""
+        if not self.planned:
+            return f"{self.rate_rps:g} requests/s: {self.verdict}."
+        text = (
+            f"{self.rate_rps:g} requests/s: {self.verdict}, offered {number(self.offered_rps)}/s, "
+            f"completed {number(self.completed_rps)}/s"
+        )
+        if self.trend is not None:
+            text += (
+                f", backlog {self.trend.slope_rps:+.2f} requests/s "
+                f"({self.trend.low_rps:+.2f} to {self.trend.high_rps:+.2f})"
+            )
+        if self.not_sent:
+            text += f", {count(self.not_sent, 'arrival')} never sent"
+        return f"{text}; sent {time_ms(self.schedule_delay_p99_s)} late at p99."
+
+
+def late_reason(held: pd.DataFrame) -> str | None:
+    """Why a step's figures speak of the client: its arrivals were sent too late; None when not."""
+    delays_s = held["schedule_delay_s"].dropna().to_numpy()
+    if not len(delays_s) or not delays_s.any():
+        return None
+    late_s = percentile(delays_s, 0.99) or 0.0
+    ttft_s = percentile(held["ttft_s"].dropna().to_numpy(), 0.5)
+    if late_s > LATE_LIMIT_S or (ttft_s and late_s > LATE_SHARE_OF_TTFT * ttft_s):
+        return f"arrivals were sent {time_ms(late_s)} late at p99: add workers"
+    return None
+
+
+def rate_steps(run: SavedRun) -> tuple[RateStep, ...]:
+    """A step for each rate of the plan, also for those that were not tried any more."""
+    plan = [s for s in run.meta.get("stage_plan") or () if s.get("rate_rps")]
+    return tuple(_step(run, int(s["stage"]), float(s["rate_rps"])) for s in plan)
+
+
+def _step(run: SavedRun, stage: int, rate_rps: float) -> RateStep:
+    held = run.records[(run.records["stage"] == stage) & run.records["counted"]]
+    outcomes = held["outcome"].value_counts()
+    ok, cancelled = (int(outcomes.get(o.value, 0)) for o in (Outcome.OK, Outcome.CANCELLED))
+    not_sent = int(outcomes.get(Outcome.NOT_SENT.value, 0))
+    delays_s = held["schedule_delay_s"].dropna().to_numpy()
+    windows = held_windows(run.marks, run.records).get(stage, [])
+    rates = window_rates(windows, run.records)
+    trend = backlog_trend(*_in_flight(run, stage), rate_rps)
+    return RateStep(
+        stage=stage,
+        rate_rps=rate_rps,
+        planned=len(held),
+        ok=ok,
+        failed=len(held) - ok - cancelled - not_sent,
+        cancelled=cancelled,
+        not_sent=not_sent,
+        offered_rps=rates.sent_rps,
+        completed_rps=rates.completed_rps,
+        in_flight_mean=rates.in_flight,
+        schedule_delay_p50_s=percentile(delays_s, 0.5),
+        schedule_delay_p99_s=percentile(delays_s, 0.99),
+        schedule_delay_max_s=float(delays_s.max()) if len(delays_s) else None,
+        trend=trend,
+        verdict=_verdict(held, trend),
+    )
+
+
+def _verdict(held: pd.DataFrame, trend: BacklogTrend | None) -> str:
+    if not len(held):
+        return "not tried"
+    if trend is None:
+        return "too short to say"
+    return "unstable" if trend.unstable else "stable"
+
+
+def _bounds(run: SavedRun, stage: int) -> list[tuple[str, float, float]]:
+    """(worker, load began, over) of a stage, on each worker's clock, in seconds."""
+    found = []
+    for worker in sorted({mark.worker for mark in run.marks}):
+        own = sorted((m for m in run.marks if m.worker == worker), key=lambda mark: mark.at_s)
+        mine = [m for m in own if m.stage.id == stage and m.phase in (Phase.SETTLE, Phase.HOLD)]
+        hold = next((m.at_s for m in mine if m.phase is Phase.HOLD), None)
+        if hold is None:
+            continue
+        over = next((m.at_s for m in own if m.at_s > hold and m.stage.id != stage), None)
+        ended_s = run.records.loc[run.records["worker"] == worker, "ended_s"].max()
+        found.append((worker, mine[0].at_s, float(ended_s) if over is None else over))
+    return found
+
+
+def _in_flight(run: SavedRun, stage: int) -> tuple[Sequence[float], Sequence[float]]:
+    """The fleet's requests in flight every quarter second from the load's begin: times and counts.
+
+    Each worker counts on its own clock from its own announcement.
+    """
+    bounds = _bounds(run, stage)
+    if not bounds:
+        return (), ()
+    length_s = min(over - began for _, began, over in bounds)
+    at_s = np.arange(0.0, length_s, SAMPLE_S)
+    total = np.zeros_like(at_s)
+    for worker, began_s, _ in bounds:
+        own = run.records[run.records["worker"] == worker]
+        sent_s = np.sort(own["sent_s"].dropna().to_numpy())
+        ended_s = np.sort(own["ended_s"].dropna().to_numpy())
+        now_s = began_s + at_s
+        total += np.searchsorted(sent_s, now_s, "right") - np.searchsorted(ended_s, now_s, "right")
+    return list(at_s), list(total)

@@ -1,0 +1,171 @@
+"""The search for the knee as a load plan: the search says which level comes next, this holds it.
+
+A level lasts until it holds enough: first until every user has finished a request sent at this
+level (the burst of their start is over), then until the wanted successes have come. Time only
+bounds it.
+"""
+
+from metrics.knee_level import Level
+from metrics.knee_result import KneeEstimate
+from metrics.knee_search import SLOW_S, KneeSearch, LevelOrder, OrderKind
+from metrics.stage import Phase, Stage
+from shapes.plan import Directive, Observation, Progress, ramp_limit_s
+
+LEAST_HOLD_S = 5.0
+WARM_LIMIT_S = 120.0
+HOPELESS_FAILURES = 40
+HOPELESS_RATIO = 0.2
+"""A level is cut when so many, and this share, have failed: more of it would only hurt."""
+
+
+class KneePlan:
+    """Levels that ``search`` asks for, one after the other; then a drain.
+
+    ``spawn_rate`` None adds all users of a level at once. ``level_limit_s`` bounds the hold of one
+    level, ``drain_limit_s`` the wait for answers under way at the end.
+    """
+
+    def __init__(
+        self,
+        search: KneeSearch,
+        settle_s: float,
+        level_limit_s: float,
+        spawn_rate: float | None,
+        drain_limit_s: float,
+    ) -> None:
+        self._search = search
+        self._settle_s = settle_s
+        self._level_limit_s = level_limit_s
+        self._spawn_rate = spawn_rate
+        self._drain_limit_s = drain_limit_s
+        self._orders: list[LevelOrder] = []
+        self._stages: list[Stage] = []
+        self._phase = Phase.RAMP
+        self._began_s: float | None = None
+        self._run_began_s = 0.0
+        self._began_with = 0
+        self._not_reached: set[int] = set()
+
+    @property
+    def not_reached(self) -> frozenset[int]:
+        """The ids of levels whose users never all ran."""
+        return frozenset(self._not_reached)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The levels held so far and the present one; the drain once it has begun."""
+        return tuple(self._stages)
+
+    @property
+    def stage_count(self) -> None:
+        """Still open: the search ends when it knows enough."""
+        return None
+
+    @property
+    def expected_s(self) -> None:
+        """Still open, for the same reason."""
+        return None
+
+    @property
+    def result(self) -> KneeEstimate | None:
+        """The verdict; None while the search goes on."""
+        wish = self._search.next()
+        return wish if isinstance(wish, KneeEstimate) else None
+
+    @property
+    def orders(self) -> tuple[LevelOrder, ...]:
+        """What was asked for at each level, in order."""
+        return tuple(self._orders)
+
+    def next(self, seen: Observation) -> Directive | None:
+        """The directive from now on; None when the drain is over."""
+        if self._began_s is None:
+            self._run_began_s = seen.now_s
+            self._next_level(seen)
+        if self._phase is Phase.DRAIN:
+            if seen.users == 0 or self._for_s(seen) >= self._drain_limit_s:
+                return None
+        else:
+            self._move_on(seen)
+        stage = self._stages[-1]
+        rate = self._spawn_rate or float(max(1, abs(stage.target_users - self._began_with)))
+        return Directive(stage, self._phase, rate)
+
+    def _for_s(self, seen: Observation) -> float:
+        return seen.now_s - (self._began_s or 0.0)
+
+    def _move_on(self, seen: Observation) -> None:
+        stage = self._stages[-1]
+        for_s = self._for_s(seen)
+        if self._phase is Phase.RAMP:
+            rate = self._spawn_rate or float(stage.target_users)
+            if seen.users == stage.target_users:
+                self._enter(Phase.SETTLE, seen)
+            elif for_s > ramp_limit_s(stage.target_users - self._began_with, rate):
+                self._not_reached.add(stage.id)
+                self._finish_level(seen, void="its users never all ran")
+            return
+        progress = self._progress(seen)
+        if self._phase is Phase.SETTLE:
+            warm = progress.warm_users >= stage.target_users
+            if (warm and for_s >= self._settle_s) or for_s >= max(WARM_LIMIT_S, self._settle_s):
+                self._enter(Phase.HOLD, seen)
+        elif self._enough(progress, for_s):
+            self._finish_level(seen)
+
+    def _enough(self, progress: Progress, for_s: float) -> bool:
+        order = self._orders[-1]
+        if for_s >= self._level_limit_s:
+            return True
+        ended = progress.failed + progress.ok
+        if progress.failed >= HOPELESS_FAILURES and progress.failed > HOPELESS_RATIO * ended:
+            # A level that looks into a limit is held to its end, by all that was answered.
+            return not order.uncut or ended >= order.successes
+        slow = progress.mean_latency_s > SLOW_S
+        wanted = order.few_successes if slow else order.successes
+        return progress.ok >= wanted and for_s >= LEAST_HOLD_S
+
+    def _progress(self, seen: Observation) -> Progress:
+        if seen.measured is None:
+            return Progress(0, 0, 0)
+        return seen.measured.progress(self._stages[-1].id)
+
+    def _finish_level(self, seen: Observation, void: str | None = None) -> None:
+        self._search.add(
+            self._level(seen, void),
+            elapsed_s=seen.now_s - self._run_began_s,
+            spent_requests=self._progress(seen).ended,
+        )
+        self._next_level(seen)
+
+    def _level(self, seen: Observation, void: str | None) -> Level:
+        stage = self._stages[-1]
+        if seen.measured is None or void is not None:
+            return Level(
+                users=stage.target_users,
+                stage=stage.id,
+                ttft_s=(),
+                tpot_s=(),
+                latency_s=(),
+                requests=0,
+                void=void or "nothing was reported",
+            )
+        return seen.measured.level(stage, self._for_s(seen))
+
+    def _next_level(self, seen: Observation) -> None:
+        wish = self._search.next()
+        number = len(self._stages)
+        if isinstance(wish, LevelOrder):
+            self._orders.append(wish)
+            kind = "down" if wish.kind is OrderKind.DOWN else "level"
+            self._stages.append(Stage(number, kind, wish.users))
+            self._enter(Phase.RAMP, seen)
+        else:
+            self._stages.append(Stage(number, "drain", 0))
+            self._enter(Phase.DRAIN, seen)
+
+    def _enter(self, phase: Phase, seen: Observation) -> None:
+        self._phase = phase
+        self._began_s = seen.now_s
+        if phase is Phase.RAMP:
+            self._began_with = seen.users

@@ -1,0 +1,95 @@
+"""``python -m reports knee``: the verdict step by step, from a run or from somebody's table."""
+
+import pytest
+
+from reports.__main__ import main
+from reports.level_table import read_level_table
+from tests.support.records import make_record
+from tests.support.run_builder import build_run, numbered
+
+# Published by NVIDIA for NIM (Llama 3.3 70B): users, requests/s, TTFT and latency in ms.
+TABLE = """concurrency,rps,ttft_ms,latency_ms,tpot_ms
+1,0.2,100,5000,10
+50,5.5,200,9000,17
+100,6.0,3000,16600,27
+200,6.1,19000,32800,27
+"""
+
+
+def told(capsys, *words):
+    """Exit code and what was printed, both streams."""
+    code = main(["knee", *map(str, words)])
+    out = capsys.readouterr()
+    return code, out.out + out.err
+
+
+def test_a_table_is_explained(tmp_path, capsys):
+    """Baseline, each level, the estimate and the rule; without intervals, for there are none."""
+    file = tmp_path / "levels.csv"
+    file.write_text(TABLE)
+
+    code, text = told(capsys, file)
+
+    assert code == 0
+    assert "Baseline: 1 user," in text
+    assert 4 == text.count("Level of ")
+    assert "Interval: n/a" in text
+    assert "Verdict: " in text
+    assert "for comparison only" in text
+
+
+def test_a_run_is_explained_with_its_intervals(tmp_path, capsys):
+    """The levels of a saved run, read as the report reads them."""
+    records = [
+        make_record(stage=stage, started_s=10.0 * stage + n / 10, ttft_s=ttft_s + n % 5 / 1000)
+        for stage, ttft_s in ((0, 0.1), (1, 0.3))
+        for n in range(40)
+    ]
+    folder = build_run(tmp_path / "run", numbered(records))
+
+    code, text = told(capsys, folder)
+
+    assert code == 0
+    assert "Verdict: " in text
+    assert "Rule: " in text
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("rps,ttft_s\n1,2\n", "line 1: no column users"),
+        ("users,rps\n1,2\n", "line 1: no column latency_s"),
+        ("users,latency_s\n", "no level"),
+        ("", "line 1: no column users"),
+        ("users,latency_s\n1,1\nx,1\n", "line 3: users is 'x': write a number"),
+        ("users,latency_s\n1.5,1\n", "line 2: users is '1.5': a whole number"),
+        ("users,latency_s\n0,1\n", "line 2: users is 0"),
+        ("users,latency_s\n1,\n", "line 2: the latency is empty"),
+        ("users,latency_s\n1,nan\n", "line 2: latency_s"),
+        ("users,latency_s,ttft_s\n1,1,-1\n", "line 2: ttft_s"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_told_by_line(tmp_path, capsys, table, says):
+    """Exit code 2, the file, the line and what to write."""
+    file = tmp_path / "levels.csv"
+    file.write_text(table)
+
+    code, text = told(capsys, file)
+
+    assert code == 2
+    assert says in text
+    assert "levels.csv" in text
+
+
+def test_units_and_spellings_of_columns():
+    """Milliseconds and seconds, and the names that other tools use, are the same table."""
+    one = read_level_table("users,requests_per_s,ttft_s,latency_s\n2,1.5,0.25,3\n")
+    other = read_level_table("\ufeffN, rps, mean_ttft_ms, e2e_latency_ms\r\n2,1.5,250,3000\r\n\r\n")
+    assert one == other
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path, capsys):
+    """Neither a run nor a file."""
+    code, text = told(capsys, tmp_path / "nothing")
+    assert code == 2
+    assert "nothing" in text

@@ -1,0 +1,93 @@
+"""One schedule for the whole fleet: its rate, its spread, and the workers' shares of it."""
+
+import itertools
+import random
+import statistics
+from itertools import islice, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.arrivals import count_share, parse_arrivals, share_of
+
+KINDS = st.sampled_from(["poisson", "constant", "gamma:0.5", "gamma:3"])
+
+
+def times_of(text, rate_rps, n, seed=1):
+    return list(islice(parse_arrivals(text).schedule_s(rate_rps, random.Random(seed)), n))
+
+
+@given(text=KINDS, rate_rps=st.floats(0.1, 1e4), workers=st.integers(1, 9), seed=st.integers())
+def test_the_shares_of_all_workers_are_the_schedule(text, rate_rps, workers, seed):
+    """Each arrival belongs to exactly one worker, with the same time there as in the whole."""
+    process = parse_arrivals(text)
+    whole = list(islice(process.schedule_s(rate_rps, random.Random(seed)), 50))
+    shares = []
+    for worker in range(workers):
+        schedule_s = islice(process.schedule_s(rate_rps, random.Random(seed)), 50)
+        shares.append(list(share_of(schedule_s, worker, workers)))
+
+    together = sorted(itertools.chain(*shares), key=lambda arrival: arrival.number)
+    assert list(enumerate(whole)) == [(a.number, a.due_s) for a in together]
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@given(text=KINDS, rate_rps=st.floats(0.1, 1e4), seed=st.integers())
+def test_times_never_go_back(text, rate_rps, seed):
+    """Arrivals come in order, from 0 on."""
+    times = times_of(text, rate_rps, 200, seed)
+
+    assert times[0] >= 0
+    assert all(a <= b for a, b in pairwise(times))
+
+
+@given(rate_rps=st.floats(0.1, 1e4), number=st.integers(0, 100_000))
+def test_a_constant_rate_is_exact_however_long_it_lasts(rate_rps, number):
+    """Arrival k is due at k / rate: no rounding adds up."""
+    schedule_s = parse_arrivals("constant").schedule_s(rate_rps, random.Random(0))
+
+    assert number / rate_rps == next(islice(schedule_s, number, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "cv"), [("poisson", 1.0), ("gamma:0.5", 0.5), ("gamma:2", 2.0), ("constant", 0.0)]
+)
+def test_rate_and_spread_are_those_asked_for(text, cv):
+    """20,000 arrivals at 5/s: the rate within 5 %, the gaps' CV within 6 %."""
+    gaps = [b - a for a, b in pairwise(times_of(text, 5.0, 20_000))]
+
+    assert pytest.approx(1 / 5.0, rel=0.05) == statistics.mean(gaps)
+    assert pytest.approx(cv, rel=0.06, abs=1e-9) == statistics.pstdev(gaps) / statistics.mean(gaps)
+
+
+def test_the_same_chance_gives_the_same_schedule():
+    """It follows from the source of chance alone, and another one gives another."""
+    assert times_of("poisson", 3, 20, seed=7) == times_of("poisson", 3, 20, seed=7)
+    assert times_of("poisson", 3, 20, seed=7) != times_of("poisson", 3, 20, seed=8)
+
+
+@given(total=st.integers(0, 1000), workers=st.integers(1, 20))
+def test_counts_are_shared_without_loss(total, workers):
+    """Equal shares that differ by one at most and add up."""
+    shares = [count_share(total, worker, workers) for worker in range(workers)]
+
+    assert total == sum(shares)
+    assert max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "uniform", "poisson:2", "gamma", "gamma:", "gamma:0", "gamma:-1", "gamma:99", "1"]
+)
+def test_a_wrong_way_of_arriving_is_refused_with_what_to_write(text):
+    """The message shows the value and what is possible."""
+    with pytest.raises(ValueError, match="write") as raised:
+        parse_arrivals(text)
+
+    assert repr(text) in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["poisson", "constant", "gamma:2.5"])
+def test_what_is_read_is_what_is_told(text):
+    """It describes itself as it was written."""
+    assert text == parse_arrivals(text).describe()

@@ -1,0 +1,176 @@
+"""The open loop's user: it sends a worker's share of the arrivals when they are due.
+
+There is one on each worker. Each arrival is a greenlet of its own, so that a slow answer holds up
+nobody; times are absolute, so that a late arrival moves no other.
+"""
+
+import logging
+import random
+import time
+
+from gevent.event import Event
+from gevent.pool import Group
+from locust import User, task
+from locust.exception import StopUser
+
+from metrics.stage import Phase, Stage
+from users.asking import Wish, ask, not_sent
+from users.chat_user import (
+    BlockingChatUser,
+    ChatUser,
+    SdkChatUser,
+    StreamingChatUser,
+    chat_body,
+    fire_request,
+)
+from users.run_context import CURRENT_RUN, RunContext
+from workloads.arrivals import Arrival, share_of
+from workloads.traffic import TrafficKind
+
+LATEST_S = 1.0
+"""An arrival that is later than this when its stage is over is not sent any more."""
+
+_ASKING_AS: dict[TrafficKind, type[ChatUser]] = {
+    user_class.kind: user_class for user_class in (StreamingChatUser, BlockingChatUser, SdkChatUser)
+}
+
+log = logging.getLogger("swarmgauge.users")
+
+
+class OpenLoopUser(User):
+    """Sends what is due, whether or not earlier requests were answered."""
+
+    context: RunContext
+    _left_at_s: float | None = None
+
+    def on_start(self) -> None:
+        """Join the current run."""
+        if CURRENT_RUN.context is None:
+            raise StopUser
+        self.context = CURRENT_RUN.context
+        self._asking = Group()
+        self._unbegun: dict[int, tuple[TrafficKind, Wish]] = {}
+        self._spawned = 0
+        self._wake = Event()
+        self.context.on_phase.append(self._wake.set)
+        shares = self.context.settings.traffic
+        self._kinds = [share.kind for share in shares]
+        self._weights = [share.weight for share in shares]
+
+    def stop(self, force: bool = False) -> bool:
+        """Locust's hook: no further arrivals; those under way are finished unless it is forced."""
+        if self._left_at_s is None:
+            self._left_at_s = time.perf_counter()
+        self._wake.set()
+        left: bool = super().stop(force)
+        return left
+
+    @task
+    def dispatch(self) -> None:
+        """All arrivals of all stages; ends when the run wants no users and all are answered."""
+        try:
+            while self._left_at_s is None:
+                self._follow_the_run()
+            self._asking.join()
+        finally:
+            # Only when this greenlet was told to end at once is anything left here.
+            self._asking.kill()
+            for kind, wish in self._unbegun.values():
+                answer = not_sent(self.context, wish, "the run was ended")
+                fire_request(self.environment, kind, answer)
+            self._unbegun.clear()
+            self.context.on_phase.remove(self._wake.set)
+        raise StopUser
+
+    def _follow_the_run(self) -> None:
+        stage, phase = self.context.stage, self.context.phase
+        if stage is not None and phase is Phase.COLD and self.context.takes_cold_request():
+            number = self._spawned
+            self._spawn(stage, Arrival(number, 0.0), time.perf_counter())
+            self._asking.join()
+        elif stage is not None and phase in (Phase.SETTLE, Phase.HOLD) and stage.rate_rps:
+            self._send_share(stage, stage.rate_rps)
+        else:
+            self._wait(None)
+
+    def _send_share(self, stage: Stage, rate_rps: float) -> None:
+        """This worker's arrivals of one stage, until the stage is over."""
+        context = self.context
+        began_s, _ = context.bounds_s(stage)
+        if began_s is None or context.position is None:
+            self._wait(None)
+            return
+        schedule_s = context.settings.arrivals.schedule_s(rate_rps, context.schedule_chance(stage))
+        for arrival in share_of(schedule_s, context.position, context.workers):
+            due_at_s = began_s + arrival.due_s
+            if not self._is_due(stage, due_at_s):
+                return
+            self._spawn(stage, arrival, due_at_s)
+
+    def _is_due(self, stage: Stage, due_at_s: float) -> bool:
+        """Wait until then; False when the stage is over before."""
+        while True:
+            ends = [self.context.bounds_s(stage)[1], self._left_at_s]
+            over_s = min((end_s for end_s in ends if end_s is not None), default=None)
+            if over_s is not None:
+                return due_at_s < over_s
+            wait_s = due_at_s - time.perf_counter()
+            if wait_s <= 0:
+                return True
+            self._wait(wait_s)
+
+    def _wait(self, limit_s: float | None) -> None:
+        """Until something is announced, this user shall leave, or the time is over."""
+        self._wake.clear()
+        if self._left_at_s is None:
+            self._wake.wait(limit_s)
+
+    def _spawn(self, stage: Stage, arrival: Arrival, due_at_s: float) -> None:
+        chance = self.context.schedule_chance(stage, arrival.number)
+        kind = chance.choices(self._kinds, self._weights)[0]
+        wish = self._wish(stage, arrival, kind, due_at_s, chance)
+        if self._left_at_s is not None or _id_of(self.context.stage) != stage.id:
+            late_s = time.perf_counter() - due_at_s
+            if late_s > LATEST_S:
+                reason = f"{late_s:.1f} s late when its stage was over"
+                fire_request(self.environment, kind, not_sent(self.context, wish, reason))
+                return
+        number = self._spawned
+        self._spawned += 1
+        self._unbegun[number] = kind, wish
+        self._asking.spawn(self._ask, number)
+
+    def _wish(
+        self,
+        stage: Stage,
+        arrival: Arrival,
+        kind: TrafficKind,
+        due_at_s: float,
+        chance: random.Random,
+    ) -> Wish:
+        """What an arrival asks: it follows from its number, whichever worker sends it."""
+        context = self.context
+        asking_as = _ASKING_AS[kind]
+        prompt = context.plan.stream(stage.id, arrival.number).next_prompt()
+        max_tokens = context.settings.output_tokens.sample_tokens(chance)
+        return Wish(
+            user=arrival.number,
+            user_class=asking_as.__name__,
+            prompt=prompt,
+            body=chat_body(context, prompt, max_tokens, asking_as.streams),
+            stream=asking_as.streams,
+            asked_max_tokens=max_tokens,
+            think_s=0.0,
+            due_at_s=due_at_s,
+        )
+
+    def _ask(self, number: int) -> None:
+        kind, wish = self._unbegun.pop(number)
+        answer = ask(self.context, self.context.transports[kind], wish)
+        fire_request(self.environment, kind, answer)
+        if answer.interrupt is not None:
+            raise answer.interrupt
+
+
+def _id_of(stage: Stage | None) -> int | None:
+    return None if stage is None else stage.id

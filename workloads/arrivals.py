@@ -1,0 +1,106 @@
+"""When requests of an open loop are due: one seeded schedule for the whole fleet, and its shares.
+
+The times are absolute, in seconds from the schedule's beginning, so that a late arrival never
+moves the ones after it and the offered rate stays what was asked for.
+"""
+
+import itertools
+import math
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+_MOST_CV = 20.0
+"""Beyond it nearly all arrivals come at once, and no window of a run has the asked rate."""
+_LEAST_CV = 0.01
+
+
+class ArrivalKind(StrEnum):
+    """How the gaps between arrivals are spread."""
+
+    POISSON = "poisson"
+    CONSTANT = "constant"
+    GAMMA = "gamma"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalProcess:
+    """A way of arriving. ``cv`` is the coefficient of variation of the gaps: 0 constant, 1 Poisson,
+    above 1 in bursts."""
+
+    kind: ArrivalKind
+    cv: float
+
+    def describe(self) -> str:
+        """The text it was read from."""
+        if self.kind is ArrivalKind.GAMMA:
+            return f"{self.kind.value}:{self.cv:g}"
+        return self.kind.value
+
+    def schedule_s(self, rate_rps: float, rng: random.Random) -> Iterator[float]:
+        """Times of all arrivals, in order and without end, at ``rate_rps`` requests per second.
+
+        Raises:
+            ValueError: the rate is not over 0.
+        """
+        if not 0 < rate_rps < math.inf:
+            raise ValueError(f"{rate_rps} requests/s: the rate is over 0")
+        if self.kind is ArrivalKind.CONSTANT:
+            # From the count each time: a sum of gaps would drift by its rounding.
+            return (number / rate_rps for number in itertools.count())
+        if self.kind is ArrivalKind.POISSON:
+            return _sums(rng.expovariate(rate_rps) for _ in itertools.count())
+        shape = 1 / self.cv**2
+        scale_s = 1 / (shape * rate_rps)
+        return _sums(rng.gammavariate(shape, scale_s) for _ in itertools.count())
+
+
+def _sums(gaps_s: Iterator[float]) -> Iterator[float]:
+    return itertools.accumulate(gaps_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One arrival: its number in the fleet's schedule, from 0, and when it is due, in seconds."""
+
+    number: int
+    due_s: float
+
+
+def share_of(schedule_s: Iterator[float], worker: int, workers: int) -> Iterator[Arrival]:
+    """Every ``workers``-th arrival, from number ``worker`` on: the shares are a partition.
+
+    Raises:
+        ValueError: there is no such worker.
+    """
+    if not 0 <= worker < workers:
+        raise ValueError(f"worker {worker} of {workers}: count from 0")
+    numbered = itertools.starmap(Arrival, enumerate(schedule_s))
+    return itertools.islice(numbered, worker, None, workers)
+
+
+def count_share(total: int, worker: int, workers: int) -> int:
+    """How many of ``total`` fall to this worker when each takes its equal share, the first ones one
+    more. All shares add up to ``total``."""
+    return total // workers + (worker < total % workers)
+
+
+def parse_arrivals(text: str) -> ArrivalProcess:
+    """Read ``poisson``, ``constant`` or ``gamma:CV``.
+
+    Raises:
+        ValueError: says what may be written.
+    """
+    kind, colon, rest = text.strip().lower().partition(":")
+    if kind == ArrivalKind.POISSON and not colon:
+        return ArrivalProcess(ArrivalKind.POISSON, 1.0)
+    if kind == ArrivalKind.CONSTANT and not colon:
+        return ArrivalProcess(ArrivalKind.CONSTANT, 0.0)
+    if kind == ArrivalKind.GAMMA and re.fullmatch(r"\d+(\.\d+)?", rest):
+        cv = float(rest)
+        if not _LEAST_CV <= cv <= _MOST_CV:
+            raise ValueError(f"{text!r}: write a CV from {_LEAST_CV:g} to {_MOST_CV:g}")
+        return ArrivalProcess(ArrivalKind.GAMMA, cv)
+    raise ValueError(f"{text!r} is no way of arriving; write poisson, constant or gamma:2")
