@@ -8,7 +8,7 @@ import pytest
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log
 
-pytestmark = [pytest.mark.live, pytest.mark.alone]
+pytestmark = pytest.mark.live
 
 TRAFFIC = ("--prompt-tokens", "60", "--prefixes", "1", "--prefix-tokens", "40", "--ignore-eos")
 TRAFFIC += ("--output-tokens", "32", "--settle", "0s")
