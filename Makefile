@@ -68,14 +68,15 @@ test: dev browser
 	@echo "== 3/3 the tests that compare times, one by one"
 	@$(BIN)/python -m pytest -q --durations=5 -m "alone"
 
-# The browser test is skipped, and says so, where Chromium can be neither found nor installed.
+# Tests are skipped, and say so, where Chromium or nginx can be neither found nor installed.
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
-	  command -v google-chrome >/dev/null || \
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null && \
+	  { command -v nginx || test -x /usr/sbin/nginx; } >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	    echo "== installing Debian's chromium for the web page test" && \
-	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
-	  echo "== no Chromium: the web page test will be skipped"
+	    echo "== installing Debian's chromium and nginx for the tests" && \
+	    apt-get update -qq && \
+	    apt-get install -y -qq --no-install-recommends chromium nginx >/dev/null; } || \
+	  echo "== no Chromium or no nginx: the tests with them will be skipped"
 
 lint: dev
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -41,6 +41,7 @@ class KneePlan:
         self._orders: list[LevelOrder] = []
         self._stages: list[Stage] = []
         self._phase = Phase.RAMP
+        self._reason = ""
         self._began_s: float | None = None
         self._run_began_s = 0.0
         self._began_with = 0
@@ -89,7 +90,7 @@ class KneePlan:
             self._move_on(seen)
         stage = self._stages[-1]
         rate = self._spawn_rate or float(max(1, abs(stage.target_users - self._began_with)))
-        return Directive(stage, self._phase, rate)
+        return Directive(stage, self._phase, rate, self._reason)
 
     def _for_s(self, seen: Observation) -> float:
         return seen.now_s - (self._began_s or 0.0)
@@ -157,11 +158,15 @@ class KneePlan:
         number = len(self._stages)
         if isinstance(wish, LevelOrder):
             self._orders.append(wish)
+            self._reason = f"{wish.users} users: {wish.reason}"
             kind = "down" if wish.kind is OrderKind.DOWN else "level"
             self._stages.append(Stage(number, kind, wish.users))
             self._enter(Phase.RAMP, seen)
         else:
             self._stages.append(Stage(number, "drain", 0))
+            budget = self._search.ended_by
+            ended = f" (ended by the bound on {budget})" if budget else ""
+            self._reason = f"the search is over{ended}: {wish.sentence()}"
             self._enter(Phase.DRAIN, seen)
 
     def _enter(self, phase: Phase, seen: Observation) -> None:

@@ -65,6 +65,8 @@ class Directive:
     stage: Stage
     phase: Phase
     spawn_rate: float
+    reason: str = ""
+    """Why this stage, for whoever watches; an adaptive plan has one."""
 
     @property
     def target_users(self) -> int:

@@ -1,5 +1,6 @@
 """The Locust shape that follows a plan; the one shape class, so that ``--shape`` can choose."""
 
+import logging
 import time
 from typing import Protocol
 
@@ -7,6 +8,8 @@ from locust import LoadTestShape
 
 from metrics.stage import Phase, Stage
 from shapes.plan import Directive, Measured, Observation, Plan
+
+log = logging.getLogger("swarmgauge")
 
 
 class RunSide(Protocol):
@@ -71,6 +74,8 @@ class PlannedShape(LoadTestShape):
             return None
         last = self._last
         if last is None or (last.stage, last.phase) != (directive.stage, directive.phase):
+            if directive.reason and (last is None or last.reason != directive.reason):
+                log.info("%s", directive.reason)
             self._side.announce(directive.stage, directive.phase, users)
         self._last = directive
         return directive.target_users, directive.spawn_rate

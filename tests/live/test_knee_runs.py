@@ -5,6 +5,7 @@ from statistics import median
 
 import pytest
 
+from tests.support.nginx_server import nginx, requires_nginx
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log
 
@@ -66,6 +67,40 @@ def test_L12_a_rate_limit_is_no_knee(tmp_path):
     assert "rate_limited" == found.summary["knee"]["status"]
     assert found.summary["knee"]["users"] is None
     assert "rate limit" in found.summary["knee"]["reason"]
+
+
+@requires_nginx
+def test_a_buffering_nginx_hides_the_queue(tmp_path):
+    """A real proxy as many are set up: the verdict is a hidden queue, and the report says why."""
+    with (
+        simulator("--profile", "slots-8") as url,
+        nginx(tmp_path / "nginx", url, buffering="on") as front,
+    ):
+        shape = ("--shape", "knee", "-u", "32")
+        found = run_headless(
+            tmp_path / "runs", *("--host", front.url, *shape, *TRAFFIC), limit_s=400
+        )
+
+    assert "hidden_queue" == found.summary["knee"]["status"]
+    assert "buffered_stream" in {finding["rule"] for finding in found.summary["validity"]}
+
+
+def test_L05_a_killed_worker_voids_its_level_and_the_search_goes_on(tmp_path):
+    """The level is held once more by those that are left; the run says what was lost."""
+    with simulator("--profile", "slots-8") as url:
+        found = run_headless(
+            tmp_path / "runs",
+            *("--host", url, "--shape", "knee", "-u", "32", *TRAFFIC),
+            workers=2,
+            limit_s=400,
+            kill_worker_after_s=25,
+        )
+
+    knee = found.summary["knee"]
+    assert 4 == found.exit_code
+    assert "worker_lost" in {finding["rule"] for finding in found.summary["validity"]}
+    assert "was lost" in found.output
+    assert 8 == pytest.approx(knee["users"], abs=1)
 
 
 def test_a_front_that_holds_answers_back_hides_the_queue(tmp_path):

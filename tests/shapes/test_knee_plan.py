@@ -73,12 +73,14 @@ class Drive:
         self.search = KneeSearch(bounds)
         self.plan = plan or KneePlan(self.search, 3.0, 600.0, None, 30.0)
         self.server = server
-        self.seen = []
+        self.seen, self.reasons = [], []
         users = 0
         while server.now_s < limit_s:
             wish = self.plan.next(Observation(server.now_s, users, server))
             if wish is None:
                 break
+            if wish.reason not in self.reasons[-1:]:
+                self.reasons.append(wish.reason)
             if not self.seen or self.seen[-1][1:] != (wish.stage, wish.phase):
                 self.seen.append((server.now_s, wish.stage, wish.phase))
                 server.hold_began_s = server.now_s if wish.phase is Phase.HOLD else None
@@ -107,6 +109,23 @@ def test_the_knee_of_a_server_with_slots_is_found():
     assert result is not None
     assert result.status is KneeStatus.KNEE
     assert pytest.approx(SLOTS, abs=1) == result.users
+
+
+def test_each_level_says_why_and_the_end_says_what_was_found():
+    """For whoever watches the log."""
+    drive = Drive(Server())
+
+    assert "1 users: the first level" == drive.reasons[0]
+    assert len(drive.reasons) == len(drive.plan.stages)
+    assert drive.reasons[-1].startswith("the search is over: knee at about 12 ")
+
+
+def test_a_search_that_ran_out_of_requests_says_so():
+    """The bound that ended it is named."""
+    search = KneeSearch(SearchSettings(most_users=64, most_requests=150))
+    drive = Drive(Server(), KneePlan(search, 0.0, 600.0, None, 30.0))
+
+    assert drive.reasons[-1].startswith("the search is over (ended by the bound on requests): ")
 
 
 def test_each_level_is_ramped_settled_and_held_in_that_order():

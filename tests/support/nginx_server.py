@@ -35,7 +35,10 @@ http {{
   uwsgi_temp_path {folder}/uwsgi;
   scgi_temp_path {folder}/scgi;
   proxy_http_version 1.1;
-  proxy_buffering off;
+  proxy_buffering {buffering};
+  proxy_buffer_size 64k;
+  proxy_buffers 8 64k;
+  proxy_busy_buffers_size 128k;
   proxy_read_timeout 120s;
   server {{
     listen 127.0.0.1:{port}{tls};
@@ -59,8 +62,9 @@ class NginxServer:
 
 
 @contextlib.contextmanager
-def nginx(folder, upstream, tls=None):
+def nginx(folder, upstream, tls=None, buffering="off"):
     """nginx before ``upstream`` until the block ends; over TLS with these :class:`TlsFiles`.
+    With ``buffering`` on it holds an answer back until it is whole, or 64 kB long.
 
     Every request opens a connection of its own to the upstream, which is nginx's default; the
     client's connections are kept.
@@ -77,6 +81,7 @@ def nginx(folder, upstream, tls=None):
         port=port,
         tls=lines,
         upstream=upstream,
+        buffering=buffering,
     )
     configuration = folder / "nginx.conf"
     configuration.write_text(text, encoding="utf-8")

@@ -73,6 +73,7 @@ def run_headless(
     limit_s=120,
     interrupt_after_s=None,
     interrupt=signal.SIGINT,
+    kill_worker_after_s=None,
     env=None,
 ):
     """A headless run to its end, on one process or on a master and workers."""
@@ -92,6 +93,9 @@ def run_headless(
         else:
             main = start_locust(*common, log=log, env=env)
         stack.callback(end, main)
+        if kill_worker_after_s is not None:
+            time.sleep(kill_worker_after_s)
+            worker.kill()
         if interrupt_after_s is not None:
             time.sleep(interrupt_after_s)
             main.send_signal(interrupt)
