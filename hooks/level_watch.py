@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metrics.knee_level import Level
-from metrics.knee_limits import in_flight_at, most_in_flight
+from metrics.knee_limits import in_flight_at, in_flight_shares
 from metrics.outcome import Outcome
 from metrics.record import FIELD_NAMES
 from metrics.stage import COLD_STAGE, Phase, Stage
@@ -127,7 +127,7 @@ class LevelWatch:
             client_limited=stage.id in self._client_limited,
             held_s=held_s,
             in_flight_at_refusals=in_flight_at(accepted_s, refused_s),
-            most_in_flight=most_in_flight(accepted_s),
+            in_flight_shares=in_flight_shares(accepted_s),
             buffered=2 * sum(one.buffered for one in streams) > len(streams),
             down=stage.kind == "down",
         )

@@ -46,8 +46,8 @@ class Level:
     """Time-weighted mean of requests sent and not ended."""
     in_flight_at_refusals: Sequence[float] = ()
     """Accepted requests in flight at each 429."""
-    most_in_flight: int | None = None
-    """Most accepted requests in flight at once; None where it is not known."""
+    in_flight_shares: Sequence[float] = ()
+    """Shares of the time with 0, 1, 2 ... accepted requests in flight; empty where not known."""
     buffered: bool = False
     """Whether most streams arrived in one piece: their TTFT is the time of the whole answer."""
     role_only_ttft: bool = False

@@ -1,5 +1,6 @@
 """Ceilings that are no queue: rate limits, caps on requests in flight, errors, the client."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -9,6 +10,8 @@ from metrics.knee_level import Level
 from metrics.knee_result import Ceiling, KneeStatus
 
 CAP_SPREAD = 0.05
+CAP_BEYOND = 0.1
+"""Share of the time with more in flight than at the refusals, from which it is no cap."""
 """Standard deviation over mean of the requests in flight at 429s, below which they are a cap."""
 CAP_REFUSALS = 20
 """429s needed to tell a cap."""
@@ -48,17 +51,21 @@ def in_flight_at(
     ]
 
 
-def most_in_flight(accepted_s: Sequence[tuple[float, float]]) -> int | None:
-    """Most accepted requests under way at once, from their begin and end on one clock."""
+def in_flight_shares(accepted_s: Sequence[tuple[float, float]]) -> list[float]:
+    """Shares of the time (0-1) with 0, 1, 2 ... accepted requests under way, from their spans."""
     if not accepted_s:
-        return None
+        return []
     # An end and a begin at one instant are one request after the other.
     changes = sorted([(begin, 1) for begin, _ in accepted_s] + [(end, -1) for _, end in accepted_s])
-    most = now = 0
-    for _, change in changes:
-        now += change
-        most = max(most, now)
-    return most
+    spent_s: dict[int, float] = {}
+    now, before_s = 0, changes[0][0]
+    for at_s, change in changes:
+        spent_s[now] = spent_s.get(now, 0.0) + at_s - before_s
+        now, before_s = now + change, at_s
+    whole_s = sum(spent_s.values())
+    if whole_s <= 0:
+        return []
+    return [spent_s.get(count, 0.0) / whole_s for count in range(max(spent_s) + 1)]
 
 
 def passed_on_burst(level: Level, ceiling: Ceiling | None) -> bool:
@@ -103,10 +110,10 @@ def _cap(limited: Sequence[Level]) -> float | None:
         return None
     if seen.std() >= CAP_SPREAD * seen.mean():
         return None
-    # One of few users is refused while all the others are served, whatever the reason; a cap
-    # never lets more through at other times.
-    passed = most.most_in_flight
-    return None if passed is not None and passed > seen.mean() + 0.5 else float(seen.mean())
+    # One of few users is refused while all the others are served, whatever the reason. A cap lets
+    # no more through at other times, but for answers that are still on their way back.
+    beyond = sum(most.in_flight_shares[math.floor(seen.mean() + 0.5) + 1 :])
+    return None if beyond > CAP_BEYOND else float(seen.mean())
 
 
 def _most_frequent(level: Level) -> str:

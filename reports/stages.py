@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from metrics.knee import KneeEstimate, Level, LevelEvidence
-from metrics.knee_limits import in_flight_at, most_in_flight
+from metrics.knee_limits import in_flight_at, in_flight_shares
 from metrics.outcome import Outcome
 from metrics.run_files import mark_to_wire
 from metrics.slo import SloLimit
@@ -178,7 +178,7 @@ def _in_flight(records: pd.DataFrame) -> dict[str, Any]:
     refused = records[records["counted"] & (records["outcome"] == Outcome.RATE_LIMITED.value)]
     return {
         "in_flight_at_refusals": in_flight_at(spans_s, refused["started_s"].to_list()),
-        "most_in_flight": most_in_flight(spans_s),
+        "in_flight_shares": in_flight_shares(spans_s),
     }
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bench.knee.kinds import Kind
 from metrics.knee import KneeEstimate, Level
-from metrics.knee_limits import in_flight_at, most_in_flight
+from metrics.knee_limits import in_flight_at, in_flight_shares
 from metrics.knee_search import KneeSearch, LevelOrder, SearchSettings
 from simulator.closed_loop import ClosedLoop, LevelResult, RequestOutcome
 from simulator.closed_loop import Level as HeldLevel
@@ -81,7 +81,7 @@ def measured(kind: Kind, held: LevelResult) -> Level:
         failed=len(counted) - len(good) - len(limited),
         completed_per_s=len(good) / window_s if window_s > 0 else None,
         in_flight_at_refusals=in_flight_at(spans_s, [r.sent_s for r in limited]),
-        most_in_flight=most_in_flight(spans_s),
+        in_flight_shares=in_flight_shares(spans_s),
         buffered=buffered,
     )
 

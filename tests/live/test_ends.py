@@ -17,6 +17,7 @@ pytestmark = pytest.mark.live
 LADDER = ("--shape", "ladder", "--stages", "2,4", "--hold", "2s", "--settle", "0s")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])
 def test_L02_the_process_leaves_when_the_shape_ends(tmp_path, workers):
     """Two levels of 2 s: the process is gone soon after, with its files and exit code 0."""

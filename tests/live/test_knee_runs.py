@@ -93,7 +93,7 @@ def test_L05_a_killed_worker_voids_its_level_and_the_search_goes_on(tmp_path):
             *("--host", url, "--shape", "knee", "-u", "32", *TRAFFIC),
             workers=2,
             limit_s=400,
-            kill_worker_after_s=25,
+            kill_worker_when="4 users, measuring",
         )
 
     knee = found.summary["knee"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metrics.knee import KneeStatus, Level, find_knee, level_of_means
 from metrics.knee_explain import explain
 from metrics.knee_hysteresis import hysteresis
-from metrics.knee_limits import in_flight_at
+from metrics.knee_limits import in_flight_at, in_flight_shares
 from metrics.knee_rivals import broken_stick, kneedle, rivals, usl_peak
 from metrics.knee_slo import falling, slo_capacity
 from tests.support.knee_levels import refused, slots, steady
@@ -167,13 +167,20 @@ def test_one_of_two_users_refused_beside_the_other_is_no_cap() -> None:
         rate_limited=40,
         held_s=10.0,
         in_flight_at_refusals=[1] * 40,
-        most_in_flight=2,
+        in_flight_shares=[0.1, 0.6, 0.3],
     )
     below = Level(users=1, ttft_s=[0.1] * 40, tpot_s=[0.01] * 40, latency_s=served, requests=40)
 
     assert KneeStatus.RATE_LIMITED is find_knee([below, level]).status
-    capped = replace(level, most_in_flight=1)
+    capped = replace(level, in_flight_shares=[0.1, 0.87, 0.03])
     assert KneeStatus.INFLIGHT_CAP is find_knee([below, capped]).status
+
+
+def test_shares_of_the_time_by_what_is_in_flight() -> None:
+    """One request for 2 s, two for 1 s, none for 1 s; one right after another is one."""
+    assert [0.25, 0.5, 0.25] == in_flight_shares([(0, 2), (1, 2), (3, 4)])
+    assert [0.0, 1.0] == in_flight_shares([(0, 1), (1, 2)])
+    assert [] == in_flight_shares([])
 
 
 def test_what_is_in_flight_at_a_429_is_counted_where_it_is_known():

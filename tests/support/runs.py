@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from metrics.run_files import read_rows
-from tests.support.processes import ROOT, end, free_port
+from tests.support.processes import ROOT, end, free_port, wait_until
 
 PREFLIGHT = "-preflight"
 
@@ -73,7 +74,7 @@ def run_headless(
     limit_s=120,
     interrupt_after_s=None,
     interrupt=signal.SIGINT,
-    kill_worker_after_s=None,
+    kill_worker_when=None,
     env=None,
 ):
     """A headless run to its end, on one process or on a master and workers."""
@@ -93,8 +94,9 @@ def run_headless(
         else:
             main = start_locust(*common, log=log, env=env)
         stack.callback(end, main)
-        if kill_worker_after_s is not None:
-            time.sleep(kill_worker_after_s)
+        if kill_worker_when is not None:
+            told = partial(_tells, log, kill_worker_when)
+            wait_until(told, limit_s, kill_worker_when)
             worker.kill()
         if interrupt_after_s is not None:
             time.sleep(interrupt_after_s)
@@ -104,6 +106,10 @@ def run_headless(
     folders = sorted(path.parent for path in runs_dir.glob("*/run.json"))
     output = log.read_text(encoding="utf-8", errors="replace")
     return Finished(folders[-1] if folders else None, exit_code, output, seconds)
+
+
+def _tells(log, words):
+    return words in log.read_text(encoding="utf-8", errors="replace")
 
 
 def server_log(path):
