@@ -30,6 +30,9 @@ class Fleet(MasterRunner):
         self._answering = answering
         self.asked = []
 
+    def __del__(self):
+        """Nothing was begun that would have to end."""
+
     def register_message(self, kind, listener, concurrent=False):
         self.listener = listener
 
