@@ -75,7 +75,7 @@ def read_chunk(payload: bytes) -> ChatChunk:
         finish_reasons=finish_reasons or None,
         tool_call_starts=frozenset(calls),
         usage=read_usage(value),
-        error=read_error(value),
+        error=read_error(value) or _bare_error(value),
         model=text_of(value.get("model")),
     )
 
@@ -170,6 +170,19 @@ def read_error(body: Mapping[str, Any]) -> ReplyError | None:
     if error is None or error is False or error == "":
         return None
     return ReplyError(code_of(body.get("code")), text_of(body.get("type")), _as_text(error))
+
+
+def _bare_error(event: Mapping[str, Any]) -> ReplyError | None:
+    """The error of an event that is nothing else: gateways write it without ``error`` around it."""
+    if "choices" in event or "usage" in event:
+        return None
+    if event.get("detail"):
+        return ReplyError(code_of(event.get("code")), None, _as_text(event["detail"]))
+    errors = event.get("errors")
+    if isinstance(errors, list) and errors:
+        return _error_of(mapping_of(errors[0])) if isinstance(errors[0], dict) else None
+    named = event.get("code") is not None or event.get("type") is not None
+    return _error_of(event) if event.get("message") and named else None
 
 
 def _error_of(error: Mapping[str, Any]) -> ReplyError:

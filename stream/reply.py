@@ -5,16 +5,16 @@ times are float seconds since the request was sent; the caller reads the clock.
 """
 
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from stream.body_kind import HEAD_BYTES, BodyKind, kind_from_bytes, kind_from_head
 from stream.chat_chunk import ChatChunk, MalformedChunk, ReplyError, ToolCallKey, Usage
 from stream.chat_events import parse_chunk
+from stream.chat_reply import Reply
 from stream.chunk_template import ChunkTemplate, template_of
 from stream.plain_body import PlainReply, read_error_body, read_plain
 from stream.sse import SseDecoder
 
+_TAIL_BYTES = 32
 _TRIES = 4
 """Templates made for one reply at most: one costs as much as some ten chunks decoded."""
 
@@ -23,46 +23,6 @@ __all__ = ["Reply", "ReplyError", "ReplyReader"]
 ERROR_BODY_BYTES = 64 * 1024
 PLAIN_BODY_BYTES = 16 * 1024 * 1024
 """More than any chat completion; what exceeds it is counted and not kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What was seen of one answer. ``streamed`` is about the answer, whatever was asked for."""
-
-    status: int | None
-    """None when no response head arrived."""
-    streamed: bool
-    headers_s: float | None
-    output_at_s: "array[float]"
-    """Arrival times of the chunks with generated output; empty for a plain answer."""
-    first_output_s: float | None
-    first_answer_s: float | None
-    """First visible text; None for a reply that is all reasoning, and for a plain one."""
-    last_output_s: float | None
-    end_s: float
-    chunks: int
-    """Chunks with generated output."""
-    keepalives: int
-    """Comment lines and events without meaning."""
-    saw_done: bool
-    finish_reason: str | None
-    """Of the lowest choice index; None until every choice seen has finished."""
-    finish_reasons: Mapping[int, str]
-    tool_calls: int
-    usage: Usage | None
-    error: ReplyError | None
-    """From an event, a 2xx body, or the body of a non-2xx answer (where it is never None)."""
-    parse_errors: int
-    """Events, or one plain body, that were not JSON objects."""
-    pending_tail: bool
-    """The stream ended inside an event; that event was dropped."""
-    body_bytes: int
-    texts: Mapping[int, str] | None
-    """Visible text by choice index; None unless it was asked to be kept."""
-    has_output: bool
-    wire_shape_ok: bool
-    """A plain 2xx body is a chat completion; False for streams and for errors."""
-    model: str | None
 
 
 class ReplyReader:
@@ -103,6 +63,11 @@ class ReplyReader:
     def outputs(self) -> int:
         """How many chunks with output have been seen."""
         return len(self.output_at_s)
+
+    @property
+    def answered(self) -> bool:
+        """Whether visible text has been seen in a stream."""
+        return self._first_answer_s is not None
 
     @property
     def first_output_shared(self) -> bool:
@@ -152,7 +117,14 @@ class ReplyReader:
             data = bytes(self._body)
             self._body.clear()
         if not self._done:
-            self._read_all(self._sse.feed(data), at_s)
+            started = self.started
+            payloads = self._sse.feed(data)
+            place = self._read_all(payloads, at_s)
+            if place is not None and not started:
+                # Whatever follows the first output in its piece, a comment too, came later.
+                end = payloads[place][-_TAIL_BYTES:]
+                self._first_shared = not data.rstrip(b"\r\n").endswith(end)
+                self._first_shared |= place + 1 < len(payloads)
             self._at_boundary = self._sse.between_events and not self._done
 
     def feed_payload(self, payload: bytes, at_s: float) -> None:
@@ -217,18 +189,20 @@ class ReplyReader:
         limit_bytes = ERROR_BODY_BYTES if self._kind is BodyKind.ERROR else PLAIN_BODY_BYTES
         self._body += data[: max(0, limit_bytes - len(self._body))]
 
-    def _read_all(self, payloads: list[bytes], at_s: float) -> None:
-        started = self.started
+    def _read_all(self, payloads: list[bytes], at_s: float) -> int | None:
+        """The place of the first of these events with output that was decoded; None without."""
+        first = None
         for place, payload in enumerate(payloads):
             template = self._template
             if template is not None and not self._done and template.matches(payload):
                 # The chunk that the template was made from has already set the first times.
                 self.output_at_s.append(at_s)
                 continue
+            before = len(self.output_at_s)
             self._read(payload, at_s)
-            if not started and self.started:
-                started = True
-                self._first_shared = place + 1 < len(payloads) or self._sse.pending
+            if first is None and len(self.output_at_s) > before:
+                first = place
+        return first
 
     def _read(self, payload: bytes, at_s: float) -> None:
         if self._done:
@@ -271,6 +245,8 @@ class ReplyReader:
             self._usage = chunk.usage if self._usage is None else self._usage.merged(chunk.usage)
         if self._error is None:
             self._error = chunk.error
+            if self._error is None and "error" in (chunk.finish_reasons or {}).values():
+                self._error = ReplyError(None, "finish_reason", "finished with an error")
         if self._model is None:
             self._model = chunk.model
         if self._texts is not None:

@@ -1,6 +1,5 @@
 """One HTTP/1.1 response, read in pieces of any size by llhttp, through httptools."""
 
-import zlib
 from collections.abc import Callable
 
 from httptools import (
@@ -10,9 +9,9 @@ from httptools import (
     HttpResponseParser,
 )
 
+from users.body_coding import CODINGS, CodingError, Decoder
+
 MAX_HEADER_BYTES = 64 * 1024
-_GZIP_OR_ZLIB = 47
-"""zlib's window bits for "find out whether it is gzip or zlib"."""
 
 
 class ProtocolError(Exception):
@@ -37,7 +36,8 @@ class HttpResponse:
         self._parser = HttpResponseParser(self)
         self._read_bytes = 0
         self._field_bytes = 0
-        self._decompress: Callable[[bytes], bytes] | None = None
+        self._decoder: Decoder | None = None
+        self._unreadable = False
         self._interim = False
         self._keep_alive = False
         self.status: int | None = None
@@ -70,16 +70,25 @@ class HttpResponse:
             self._hand_on()
         if self.status is None:
             self._check_size(self._read_bytes)
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        if self.complete and self._decoder is not None and not self._decoder.whole:
+            raise ProtocolError("the body's compression ends too early")
 
     def _hand_on(self) -> None:
         """Give what this read brought of the body: a call for each chunk would cost far more."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
-        if self._decompress is not None:
+        if self._decoder is not None:
             try:
-                data = self._decompress(data)
-            except zlib.error as error:
+                for piece in self._decoder.decode(data):
+                    self._on_body(piece)
+            except CodingError as error:
                 raise ProtocolError(f"the body's compression is broken: {error}") from None
+            return
+        if self._unreadable:
+            return
         if data:
             self._on_body(data)
 
@@ -87,6 +96,7 @@ class HttpResponse:
         """The connection has ended; whether that ends the message as it should."""
         if self.status is not None and not self.complete and not self._has_length:
             self.complete = True
+            self._check_whole()
         return self.complete
 
     @property
@@ -130,11 +140,14 @@ class HttpResponse:
             return
         self.status = status
         coding = self.headers.get("content-encoding", "identity").lower()
-        if coding in ("gzip", "x-gzip", "deflate"):
-            self._decompress = zlib.decompressobj(_GZIP_OR_ZLIB).decompress
-        elif coding not in ("identity", ""):
-            raise ProtocolError(f"the body is coded as {coding!r}, which was not asked for")
         self._on_head(status, self.headers)
+        if coding in CODINGS:
+            self._decoder = Decoder(coding)
+        elif coding not in ("identity", ""):
+            # A refusal is told by its status; without the body no success can be read.
+            self._unreadable = True
+            if 200 <= status < 300:
+                raise ProtocolError(f"the body is coded as {coding!r}, which was not asked for")
 
     def on_message_complete(self) -> None:
         """The message has ended by its own framing."""

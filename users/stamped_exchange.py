@@ -1,7 +1,7 @@
 """One request under way on a stamped connection, and when its reads are made.
 
 A *full* exchange reads from the event loop whenever something has arrived. A *lazy* one does so
-until the first output; from then on the kernel keeps what arrives, with the time of the last
+until the first visible text; from then on the kernel keeps what arrives, with the time of the last
 packet, and a timer reads it now and then for a fraction of the cost. TTFT and the end are as
 exact; the times of the chunks between are not known, so a lazy stream has no gaps.
 """
@@ -59,7 +59,7 @@ class Exchange:
         self.due_s = 0.0
         """When a limit may next be over, on ``time.perf_counter``'s clock."""
         self.response = HttpResponse(self._on_head, self._on_body)
-        facts.read_mode = ReadMode.FULL if lazy_reads is None else ReadMode.LAZY
+        self._is_lazy = False
 
     def run(self) -> None:
         """Sleep until the answer is over.
@@ -81,6 +81,9 @@ class Exchange:
 
     def check(self, now_s: float) -> None:
         """End the exchange when a limit is over; otherwise say when to look again."""
+        if self._is_lazy:
+            # What has arrived and was not looked at is no silence.
+            self.read()
         if self._over:
             return
         if self._drain_until_s is not None:
@@ -123,6 +126,8 @@ class Exchange:
                     if received is None:
                         return
                     self._take(*received)
+                if self._connection.ended and not self._over:
+                    self._take(b"", received[1], None)
         except (OSError, ProtocolError, EventTooLarge) as error:
             self._end(None if self._reader.done else error)
         except Exception as error:
@@ -144,8 +149,10 @@ class Exchange:
         new = len(self._output_at_s) - outputs
         if new and not outputs:
             self._note_first(before_s, delay_s)
-        elif new > 1 and self._lazy_reads is None:
+        elif new > 1 and not self._is_lazy:
             facts.merged_reads += 1
+        if new and self._lazy_reads is not None and not self._is_lazy:
+            self._become_lazy(self._lazy_reads)
         if self.response.complete:
             facts.end_s = facts.end_s or self._at_s
             self._end()
@@ -159,13 +166,19 @@ class Exchange:
         facts.client_delay_s = delay_s
         facts.stamp_source = StampSource.USER if delay_s is None else StampSource.KERNEL
         self._poll_clock.collects = delay_s is not None
-        if self._reader.first_output_shared:
+        if self._reader.first_output_shared or self.response.complete:
             polled_s = self._poll_clock.before_s - facts.sent_at_s
             facts.ttft_late_max_s = max(0.0, self._at_s - max(before_s, polled_s))
-            facts.merged_reads += self._reader.outputs > 1 and self._lazy_reads is None
-        if self._lazy_reads is not None and not self.response.complete and not self._reader.done:
-            self._watcher.stop()
-            self._lazy_reads.add(self)
+            facts.merged_reads += self._reader.outputs > 1
+
+    def _become_lazy(self, lazy_reads: "LazyReads") -> None:
+        """From the first visible text on, which after long reasoning is a time of its own."""
+        if not self._reader.answered or self.response.complete or self._reader.done:
+            return
+        self._is_lazy = True
+        self._facts.read_mode = ReadMode.LAZY
+        self._watcher.stop()
+        lazy_reads.add(self)
 
     def _how_it_ended(self) -> str:
         if not self.response.begun:

@@ -34,6 +34,8 @@ class StampedSocket:
         self._recvmsg = self._raw.recvmsg
         self._offset_s = clock_offset_s()
         self.clock_steps = 0
+        self.ended = False
+        """Whether TLS has said that nothing more will come, maybe behind the last data."""
 
     def fileno(self) -> int:
         """The descriptor, for a watcher of the event loop."""
@@ -131,6 +133,7 @@ class StampedSocket:
             return b"".join(pieces) or (None if data else b"")
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             pass
+        self.ended = True
         return b"".join(pieces)
 
     def start_tls(self, context: ssl.SSLContext, host: str, limit_s: float | None) -> None:

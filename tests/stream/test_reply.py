@@ -129,7 +129,20 @@ def test_markup_without_end_is_read_in_linear_time() -> None:
             ReplyError(None, None, "m"),
             id="both",
         ),
+        pytest.param({"detail": "m"}, ReplyError(None, None, "m"), id="detail"),
+        pytest.param(
+            {"type": "error", "message": "m"}, ReplyError(None, "error", "m"), id="type-error"
+        ),
+        pytest.param({"code": 5, "message": "m"}, ReplyError("5", None, "m"), id="bare"),
+        pytest.param({"errors": [{"message": "m"}]}, ReplyError(None, None, "m"), id="errors"),
+        pytest.param(
+            choice({}, "error"),
+            ReplyError(None, "finish_reason", "finished with an error"),
+            id="finish_reason",
+        ),
         pytest.param({**content("a"), "error": None}, None, id="null"),
+        pytest.param({**content("a"), "message": "m", "code": 0}, None, id="text-with-members"),
+        pytest.param({"usage": {"prompt_tokens": 1}, "detail": "m"}, None, id="usage"),
     ],
 )
 def test_E01_errors_in_a_stream_are_seen_in_every_shape(
@@ -269,3 +282,23 @@ def test_the_model_that_answered_is_echoed() -> None:
 
     assert stream_of({**content("a"), "model": "backup"}).model == "backup"
     assert read_body(body, content_type="application/json").model == "backup"
+
+
+@pytest.mark.parametrize(
+    ("piece", "shared"),
+    [
+        pytest.param(R + C("a"), False, id="last"),
+        pytest.param(C("a"), False, id="alone"),
+        pytest.param(C("a") + C("b"), True, id="with-output"),
+        pytest.param(C("a") + F(), True, id="with-finish"),
+        pytest.param(C("a") + b": ping\n\n", True, id="with-comment"),
+        pytest.param(C("a") + b"data: {", True, id="with-a-beginning"),
+        pytest.param(b": ping\n\n" + C("a"), False, id="after-comment"),
+    ],
+)
+def test_what_came_with_the_first_output_is_told(piece: bytes, shared: bool) -> None:
+    """Anything behind it in its piece makes its time that of something later."""
+    reader = ReplyReader()
+    reader.begin(200, "text/event-stream", 0.1)
+    reader.feed(piece, 0.2)
+    assert shared is reader.first_output_shared

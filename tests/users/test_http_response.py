@@ -56,6 +56,12 @@ def flushed(window_bits, pieces=EVENTS):
     return [*parts, press.flush()]
 
 
+def zlib_whole(window_bits, data):
+    """All of it compressed, with its end."""
+    press = zlib.compressobj(wbits=window_bits)
+    return press.compress(data) + press.flush()
+
+
 CHUNKED = b"Transfer-Encoding: chunked"
 LENGTH = b"Content-Length: %d" % len(TEXT)
 GZIP, ZLIB = flushed(31), flushed(15)
@@ -161,6 +167,45 @@ def test_each_flush_gives_its_event_at_once(coding, parts):
         before = len(read.body)
         read.response.feed(b"%x\r\n%b\r\n" % (len(part), part))
         assert read.body[before:] == event
+
+
+def test_F13_gzip_may_come_in_members():
+    """One member for each event, as some gateways flush."""
+    parts = [zlib_whole(31, event) for event in EVENTS]
+    assert TEXT == Read([message(b"Content-Encoding: gzip", CHUNKED, body=chunked(*parts))]).body
+    joined = b"".join(parts)
+    assert TEXT == Read([message(b"Content-Encoding: gzip", CHUNKED, body=chunked(joined))]).body
+
+
+def test_F13_deflate_may_be_raw():
+    """What many servers call deflate."""
+    raw = zlib_whole(-15, TEXT)
+    assert TEXT == Read([message(b"Content-Encoding: deflate", CHUNKED, body=chunked(raw))]).body
+
+
+def test_F13_compression_that_ends_too_early_is_no_whole_answer():
+    """The HTTP message is complete, what it holds is not."""
+    cut = zlib_whole(31, TEXT)[:-6]
+    with pytest.raises(ProtocolError, match="ends too early"):
+        Read([message(b"Content-Encoding: gzip", CHUNKED, body=chunked(cut))])
+
+
+def test_F13_a_small_body_of_much_comes_in_bounded_pieces():
+    """100 MB of nothing in 100 kB are never in memory at once."""
+    bomb = zlib_whole(31, bytes(100_000_000))
+    pieces = []
+    response = HttpResponse(lambda status, headers: None, lambda piece: pieces.append(len(piece)))
+    response.feed(message(b"Content-Encoding: gzip", CHUNKED, body=chunked(bomb)))
+
+    assert sum(pieces) == 100_000_000
+    assert max(pieces) <= 1 << 20
+
+
+def test_a_refusal_in_an_unknown_coding_keeps_its_status():
+    """The status says what happened; a body that cannot be read takes nothing from it."""
+    read = Read([message(b"Content-Encoding: br", LENGTH, body=TEXT, status=b"HTTP/1.1 503 X")])
+    assert [503] == [status for status, _ in read.heads]
+    assert (b"", True) == (read.body, read.response.complete)
 
 
 @pytest.mark.parametrize("coding", [b"br", b"zstd", b"gzip, br"])

@@ -11,7 +11,7 @@ import pytest
 
 from metrics.outcome import Outcome, ReadMode, StampSource
 from tests.support.asking import asker
-from tests.support.case_notation import C, D, F, R, U
+from tests.support.case_notation import C, D, F, R, T, U
 from tests.support.raw_server import answer, raw_server
 from tests.support.stamped import CHUNKED, LAST, STAMP_S, Posted, chunk, spaced
 from users.stamped_exchange import LAZY_LEAST_S, LAZY_MOST_S, LAZY_SHARE
@@ -128,6 +128,28 @@ def test_lazy_streams_interleave_and_all_end(tmp_path):
             assert all(len(set(job.value.text)) == 1 for job in jobs)
             assert all(len(job.value.text) == 6 for job in jobs)
             time.sleep(0.3)
+
+
+def test_the_first_visible_text_has_its_own_time_too(tmp_path):
+    """After reasoning a stream is read in full until the answer begins."""
+    thoughts = [(40 * n, chunk(T("x"))) for n in range(1, 8)]
+    said = answer(CHUNKED + chunk(R), *thoughts, (330, chunk(C("a"))), (360, chunk(F(), D) + LAST))
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        posted = Posted(user)
+        write = server.events("write")[-2]
+
+    at_s = posted.facts.sent_at_s + posted.reply.first_answer_s
+    assert write["before_s"] - 0.001 <= at_s <= write["after_s"] + STAMP_S
+
+
+def test_E12_silence_is_judged_after_what_lies_unread(tmp_path):
+    """A token each 250 ms under an idle limit of 300 ms is no silence, however it is read."""
+    said = spaced("abcdefgh", every_ms=250)
+    options = {"gap_sample": "0", "idle_timeout": "300ms"}
+    with raw_server(tmp_path, said) as server, asker(server.url, **options) as user:
+        record = user.ask().record
+
+    assert (Outcome.OK, 8) == (record.outcome, record.chunks)
 
 
 def test_a_first_token_read_with_others_says_how_late_it_may_be(tmp_path):
