@@ -4,10 +4,13 @@ A stream's times are compared with the moments at which the server says it wrote
 clock that both processes share, so that a busy machine makes no test fail.
 """
 
+import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -18,7 +21,7 @@ from gevent import GreenletExit
 import users.stamped_socket
 from metrics.outcome import Outcome, StampSource
 from tests.support.asking import asker
-from tests.support.case_notation import C, D, F, R
+from tests.support.case_notation import C, D, F, R, U
 from tests.support.processes import free_port, simulator
 from tests.support.raw_server import answer, raw_server
 from tests.support.stamped import (
@@ -490,6 +493,34 @@ def test_tls_has_the_same_stamps(certificate):
     if sys.platform == "linux":
         assert all(StampSource.KERNEL is record.stamp_source for record in records)
         assert all(record.client_delay_s >= 0 for record in records)
+
+
+@ON_LINUX
+def test_F12_tls_may_end_behind_the_last_data(certificate):
+    """The end of TLS in one read with the last event: the answer is over, nobody waits for more."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    body = R + C("fig") + F() + U(3, 1)
+
+    def serve(listener):
+        plain, _ = listener.accept()
+        with context.wrap_socket(plain, server_side=True) as sock:
+            sock.settimeout(3)
+            sock.recv(65536)
+            # All that is written from here on leaves together.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            sock.sendall(EVENTS + b"\r\n" + body)
+            with contextlib.suppress(OSError):
+                sock.unwrap()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with asker(url, ca_file=str(certificate[0]), idle_timeout="2s") as user:
+            posted = Posted(user)
+
+    assert (Outcome.OK, "fig") == (posted.outcome, posted.text)
+    assert posted.facts.end_s < 1.5
 
 
 def test_tls_that_is_not_trusted_is_no_server_error(certificate):
