@@ -72,7 +72,8 @@ class RunState:
         self.ended_at = datetime.now(UTC)
         self.lost = set(self.workers) - finals
         if self.end_reason is None:
-            unlimited = self.plan.expected_s is None
+            # A search has no length either, but it has an end.
+            unlimited = self.plan.expected_s is None and self.plan.stage_count is not None
             ended = "stopped" if stopped_by_hand or unlimited else "interrupted"
             self.end_reason = "finished" if unlimited else ended
         self.save()

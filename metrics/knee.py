@@ -113,7 +113,7 @@ def _knee(seen: Assessment, found: Estimate, side: Side, lower: str) -> KneeEsti
         "for its first token"
     )
     reason += (
-        f", at {calm} users under {CALM_SHARE:.0%}"
+        f", at {calm} {'user' if calm == 1 else 'users'} under {CALM_SHARE:.0%}"
         if calm is not None
         else ", and no level below was free of it"
     )

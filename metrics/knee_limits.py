@@ -10,9 +10,9 @@ from metrics.knee_level import Level
 from metrics.knee_result import Ceiling, KneeStatus
 
 CAP_SPREAD = 0.05
+"""Standard deviation over mean of the requests in flight at 429s, below which they are a cap."""
 CAP_BEYOND = 0.1
 """Share of the time with more in flight than at the refusals, from which it is no cap."""
-"""Standard deviation over mean of the requests in flight at 429s, below which they are a cap."""
 CAP_REFUSALS = 20
 """429s needed to tell a cap."""
 BURST_RATIO = 1.05
@@ -21,7 +21,13 @@ BURST_RATIO = 1.05
 
 def ceiling_of(levels: Sequence[Level]) -> Ceiling | None:
     """What stopped the climb, if it was no queue: the one met at the fewest users."""
-    stopped = [level for level in levels if _kind(level) is not None]
+    passed = {level.users for level in levels if level.usable()}
+    # A void level that was held once more and passed stopped nothing.
+    stopped = [
+        level
+        for level in levels
+        if _kind(level) is not None and (level.void is None or level.users not in passed)
+    ]
     if not stopped:
         return None
     lowest = min(stopped, key=lambda level: level.users)

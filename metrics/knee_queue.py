@@ -18,6 +18,8 @@ ONSET_SHARE = 0.025
 """q that is enough to say that a queue begins, at the top level and with an interval above 0."""
 STEP_FACTOR = 1.5
 """Decode steps an arrival waits without any queue: half of one under way, and its own prefill's."""
+MET_STEPS = 0.5
+"""Decode steps of the baseline that an arrival meets beside others, and one user alone never."""
 T95_3 = 3.182
 """Two-sided 95 % point of Student's t with 3 degrees of freedom: 4 batches."""
 BATCHES = 4
@@ -83,7 +85,9 @@ def evidence_of(level: Level, base: Level) -> LevelEvidence:
 
 def _unqueued_s(level: Level, base: Level) -> float:
     growth_s = max(0.0, level.mean_tpot_s() - base.mean_tpot_s())
-    return base.mean_ttft_s() + STEP_FACTOR * growth_s
+    # One user alone never meets a step under way; among others each arrival does.
+    met_s = MET_STEPS * base.mean_tpot_s() if base.users == 1 < level.users else 0.0
+    return base.mean_ttft_s() + met_s + STEP_FACTOR * growth_s
 
 
 def _ratio_half_width(top: npt.NDArray[np.float64], bottom: npt.NDArray[np.float64]) -> float:

@@ -200,7 +200,7 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         "too_few_samples",
         Severity.NOTICE,
         "36 for p90, 72 for p95, 368 for p99, 3,688 for p99.9; told below 72",
-        "hold it longer (--hold)",
+        "hold it longer (--hold; a search asks for what its knee needs)",
         _too_few_samples,
         " has few samples",
     ),

@@ -21,7 +21,8 @@ def headline(
     """Failures, the knee, the feeling there, the throughput, the objectives."""
     sentences = [_counts(totals)]
     levels = [row for row in rows if row.kind not in NOT_LEVELS]
-    if len(levels) > 1 or knee.users is not None:
+    searched = meta.get("shape") == "knee"
+    if len(levels) > 1 or knee.users is not None or searched:
         sentences.append(_capital(knee.sentence()) + ".")
     feeling = _feeling(levels, knee)
     if feeling:
@@ -60,7 +61,9 @@ def _counts(totals: Counts) -> str:
 def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
     """What a person feels at the highest level that is known not to be above the knee."""
     limit = knee.users or knee.at_least or float("inf")
-    below = [row for row in rows if row.completed and row.target_users <= limit * 1.05]
+    left_out = {e.stage for e in knee.evidence if e.queue_share is None and e.note is not None}
+    measured = [row for row in rows if row.completed and row.stage not in left_out] or rows
+    below = [row for row in measured if row.completed and row.target_users <= limit * 1.05]
     if not below:
         return None
     row = max(below, key=lambda row: row.target_users)

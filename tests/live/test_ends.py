@@ -216,3 +216,15 @@ def test_every_answer_under_way_at_the_end_is_kept(tmp_path):
     assert served == {record.request_id for record in spooled(run.folder)}
     assert {"ok"} == set(records.outcome)
     assert records.end_s.max() > 3, "the slowest outlived the window and were still counted"
+
+
+def test_an_interrupted_search_is_partial(tmp_path):
+    """A search has no fixed length, but it has an end: cut short it is no complete run."""
+    with simulator() as url:
+        shape = ("--host", url, "--shape", "knee", "-u", "8")
+        run = run_headless(tmp_path / "runs", *shape, interrupt_after_s=9)
+
+    assert not run.summary["complete"]
+    assert "partial" in {finding["rule"] for finding in run.summary["validity"]}
+    assert run.exit_code == 4
+    assert "nee " in run.output.split("requests:")[-1]

@@ -26,7 +26,7 @@ def test_percentiles_are_within_the_stated_error(values, q):
 
     found = _of(values).percentile(q)
 
-    assert exact == pytest.approx(found, rel=RELATIVE_ERROR * 1.0001)
+    assert found == pytest.approx(exact, rel=RELATIVE_ERROR * 1.0001)
     assert min(values) <= found <= max(values)
 
 

@@ -114,13 +114,13 @@ def test_an_explanation_gives_weights_that_are_a_mean():
 
 
 def test_a_published_table_of_means_gives_the_same_knee_at_every_saturated_level():
-    """NVIDIA's table: 86.2, 86.6, 86.9 and 87.0 users carried, no interval, Kneedle says 50."""
+    """NVIDIA's table: 86.3, 86.6, 86.9 and 87.0 users carried, no interval, Kneedle says 50."""
     estimate = find_knee(nim())
     carried = {e.users: e.users * (1 - e.share) for e in estimate.evidence}
 
     assert KneeStatus.KNEE is estimate.status
     assert [150, 200, 250] == [e.users for e in estimate.evidence if e.used_for == "estimate"]
-    assert [86.2, 86.6, 86.9, 87.0] == [round(carried[n], 1) for n in (100, 150, 200, 250)]
+    assert [86.3, 86.6, 86.9, 87.0] == [round(carried[n], 1) for n in (100, 150, 200, 250)]
     assert 86.7 == pytest.approx(estimate.users, abs=0.4)
     assert estimate.low is None
     assert estimate.high is None
@@ -153,6 +153,48 @@ def test_a_limit_right_above_the_only_level_is_still_named():
 
     assert KneeStatus.RATE_LIMITED is estimate.status
     assert estimate.at_least is None
+
+
+def test_one_user_alone_meets_no_step_under_way() -> None:
+    """From two users on each arrival waits half a decode step: no queue, on short answers too."""
+    alone, step_s = 0.02, 0.018
+    levels = [
+        Level(
+            users=users,
+            ttft_s=[alone + (0.5 * step_s if users > 1 else 0.0)] * 60,
+            tpot_s=[step_s] * 60,
+            latency_s=[0.06] * 60,
+            requests=60,
+            held_s=0.06 * 60 / users,
+        )
+        for users in (1, 2, 4)
+    ]
+
+    found = find_knee(levels)
+    assert KneeStatus.NO_KNEE is found.status
+    assert 4 == found.at_least
+
+
+def test_a_void_level_that_passed_when_held_again_stopped_nothing() -> None:
+    """The client was late once at one user, and at its end at two: that is what ended the climb."""
+
+    def level(users: int, void: str | None) -> Level:
+        return Level(
+            users=users,
+            ttft_s=[0.05] * 60,
+            tpot_s=[0.01] * 60,
+            latency_s=[0.5] * 60,
+            requests=60,
+            held_s=30.0,
+            void=void,
+            client_limited=void is not None,
+        )
+
+    late = "the event loop ran 250 ms late"
+    found = find_knee([level(1, late), level(1, None), level(2, late), level(2, late)])
+
+    assert KneeStatus.CLIENT_LIMITED is found.status
+    assert 1 == found.at_least
 
 
 def test_one_of_two_users_refused_beside_the_other_is_no_cap() -> None:
