@@ -132,6 +132,7 @@ def knee_levels(
 ) -> list[Level]:
     """What the knee is read from: the held requests of every level."""
     limited = {row.stage: row.limited for row in client if row.limited}
+    lost = _lost_in(run)
     levels = []
     for row in rows:
         if row.kind in NOT_LEVELS:
@@ -153,7 +154,7 @@ def knee_levels(
                 rate_limited=row.rate_limited_attempts,
                 failed=row.failed,
                 outcomes={str(k): int(n) for k, n in held["outcome"].value_counts().items()},
-                void=(void := _void(row, limited.get(row.stage))),
+                void=(void := _void(row, limited.get(row.stage)) or lost.get(row.stage)),
                 client_limited=void is not None and void.startswith(CLIENT_LIMITED),
                 held_s=row.window_s,
                 completed_per_s=row.completed_rps,
@@ -180,6 +181,16 @@ def _in_flight(records: pd.DataFrame) -> dict[str, Any]:
         "in_flight_at_refusals": in_flight_at(spans_s, refused["started_s"].to_list()),
         "in_flight_shares": in_flight_shares(spans_s),
     }
+
+
+def _lost_in(run: SavedRun) -> dict[int, str]:
+    """The stages in which workers were lost: the last ones that they noted."""
+    found: dict[int, str] = {}
+    for worker in run.meta.get("workers") or ():
+        stages = [mark.stage.id for mark in run.marks if mark.worker == worker["id"]]
+        if worker.get("lost") and stages:
+            found[stages[-1]] = f"worker {worker['id']} was lost in it"
+    return found
 
 
 def _void(row: StageRow, limited: str | None) -> str | None:

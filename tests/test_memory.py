@@ -66,6 +66,7 @@ def _begin_to_count(environment, **_):
 
 
 @pytest.mark.live
+@pytest.mark.alone
 @pytest.mark.parametrize("workers", [0, 1], ids=["one process", "a worker"])
 def test_O11_requests_leave_nothing_behind_in_memory(tmp_path, workers):
     """2,000 requests after the first 1,000: a process holds less than 0.3 kB for each of them."""

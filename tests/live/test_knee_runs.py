@@ -85,8 +85,8 @@ def test_a_buffering_nginx_hides_the_queue(tmp_path):
     assert "buffered_stream" in {finding["rule"] for finding in found.summary["validity"]}
 
 
-def test_L05_a_killed_worker_voids_its_level_and_the_search_goes_on(tmp_path):
-    """The level is held once more by those that are left; the run says what was lost."""
+def test_L05_a_killed_worker_voids_its_level_and_gives_no_knee(tmp_path):
+    """The level it was lost in shows nothing; the run is invalid and says which worker it was."""
     with simulator("--profile", "slots-8") as url:
         found = run_headless(
             tmp_path / "runs",
@@ -100,7 +100,8 @@ def test_L05_a_killed_worker_voids_its_level_and_the_search_goes_on(tmp_path):
     assert 4 == found.exit_code
     assert "worker_lost" in {finding["rule"] for finding in found.summary["validity"]}
     assert "was lost" in found.output
-    assert 8 == pytest.approx(knee["users"], abs=1)
+    assert knee["users"] is None
+    assert 2 == knee["at_least"]
 
 
 def test_a_front_that_holds_answers_back_hides_the_queue(tmp_path):

@@ -36,6 +36,7 @@ http {{
   scgi_temp_path {folder}/scgi;
   proxy_http_version 1.1;
   proxy_buffering {buffering};
+  {ignore}
   proxy_buffer_size 64k;
   proxy_buffers 8 64k;
   proxy_busy_buffers_size 128k;
@@ -82,6 +83,8 @@ def nginx(folder, upstream, tls=None, buffering="off"):
         tls=lines,
         upstream=upstream,
         buffering=buffering,
+        # Servers ask nginx not to buffer, and many an nginx is told not to listen.
+        ignore="proxy_ignore_headers X-Accel-Buffering;" if buffering == "on" else "",
     )
     configuration = folder / "nginx.conf"
     configuration.write_text(text, encoding="utf-8")
