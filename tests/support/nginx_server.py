@@ -65,7 +65,7 @@ class NginxServer:
 @contextlib.contextmanager
 def nginx(folder, upstream, tls=None, buffering="off"):
     """nginx before ``upstream`` until the block ends; over TLS with these :class:`TlsFiles`.
-    With ``buffering`` on it holds an answer back until it is whole, or 64 kB long.
+    With ``buffering`` on it may keep an answer in buffers, whatever the upstream asks.
 
     Every request opens a connection of its own to the upstream, which is nginx's default; the
     client's connections are kept.
