@@ -1,13 +1,13 @@
 """The end of a distributed run: every live worker stops and sends its last report."""
 
 from collections.abc import Collection
-from typing import Any
 
 import gevent
 from gevent.event import Event
 from locust.runners import MasterRunner, Runner
 
 from hooks import messages
+from hooks.fleet import alive_workers
 
 FINAL_WAIT_S = 10.0
 
@@ -38,12 +38,3 @@ class LastReports:
             while alive_workers(self._runner, workers) - self.workers:
                 self._came.clear()
                 self._came.wait(0.2)
-
-
-def alive_workers(runner: Runner, workers: Collection[str]) -> frozenset[str]:
-    """Those of the workers that Locust still hears of; all of them in a single process."""
-    if not isinstance(runner, MasterRunner):
-        return frozenset(workers)
-    clients: Any = runner.clients
-    alive = {c.id[-8:] for c in clients.ready + clients.spawning + clients.running}
-    return frozenset(worker for worker in workers if worker[-8:] in alive)

@@ -5,7 +5,6 @@ import resource
 from collections.abc import Mapping
 
 from locust import User
-from locust.runners import MasterRunner, Runner
 
 from metrics.knee_search import KneeSearch, SearchSettings
 from settings import Settings
@@ -86,14 +85,6 @@ def choose_users(
     for share in settings.traffic:
         user_classes[share.kind].weight = share.weight
     return [user_classes[share.kind] for share in settings.traffic]
-
-
-def fleet_of(runner: Runner) -> list[str]:
-    """The processes that share a schedule, in the order of their shares."""
-    if not isinstance(runner, MasterRunner):
-        return [runner.client_id]
-    clients = runner.clients
-    return sorted(client.id for client in clients.ready + clients.spawning + clients.running)
 
 
 def raise_open_file_limit() -> None:

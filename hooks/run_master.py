@@ -14,9 +14,10 @@ from locust.env import Environment
 from locust.runners import MasterRunner, Runner
 
 from hooks import messages
-from hooks.last_reports import LastReports, alive_workers
+from hooks.fleet import alive_workers, fleet_of
+from hooks.last_reports import LastReports
 from hooks.level_watch import LevelWatch
-from hooks.planning import choose_plan, choose_users, fleet_of, too_many_users
+from hooks.planning import choose_plan, choose_users, too_many_users
 from hooks.preflight_call import PreflightCall
 from hooks.reporting import ReportResult, make_report
 from hooks.run_folder import create_run_folder
