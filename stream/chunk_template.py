@@ -10,6 +10,8 @@ string and not empty, which cannot change the structure. Everything else goes to
 import re
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from stream.chat_chunk import ChatChunk, MalformedChunk
 from stream.chat_events import parse_chunk
 
@@ -33,11 +35,10 @@ _is_json_text = re.compile(_JSON_TEXT, re.VERBOSE).fullmatch
 
 @dataclass(frozen=True, slots=True)
 class ChunkTemplate:
-    """The bytes around the text of a chunk with output; ``answer`` says whether it is visible."""
+    """The bytes around the text of a chunk with output: of its data, and of its whole event."""
 
     before: bytes
     after: bytes
-    answer: bool
     event_before: bytes
     event_after: bytes
 
@@ -75,7 +76,6 @@ def template_of(payload: bytes, chunk: ChatChunk) -> ChunkTemplate | None:
                 return ChunkTemplate(
                     before=before,
                     after=after,
-                    answer=chunk.answer,
                     event_before=b"data: " + before,
                     event_after=after + b"\n\n",
                 )
@@ -88,7 +88,7 @@ def _says(payload: bytes, chunk: ChatChunk) -> bool:
         other = parse_chunk(payload)
     except MalformedChunk:
         return False
-    return _without_text(other) == _without_text(chunk)
+    return replace(other, deltas=()) == replace(chunk, deltas=())
 
 
 def _has_output(payload: bytes) -> bool:
@@ -96,17 +96,3 @@ def _has_output(payload: bytes) -> bool:
         return parse_chunk(payload).output
     except MalformedChunk:
         return True
-
-
-def _without_text(chunk: ChatChunk) -> tuple[object, ...]:
-    return (
-        chunk.output,
-        chunk.answer,
-        chunk.choices,
-        chunk.finish_reasons,
-        chunk.tool_call_starts,
-        chunk.usage,
-        chunk.error,
-        chunk.model,
-        chunk.empty,
-    )

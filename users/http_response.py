@@ -70,10 +70,11 @@ class HttpResponse:
             self._hand_on()
         if self.status is None:
             self._check_size(self._read_bytes)
-        self._check_whole()
+        if self.complete:
+            self._check_whole()
 
     def _check_whole(self) -> None:
-        if self.complete and self._decoder is not None and not self._decoder.whole:
+        if self._decoder is not None and not self._decoder.whole:
             raise ProtocolError("the body's compression ends too early")
 
     def _hand_on(self) -> None:

@@ -7,7 +7,6 @@ exact; the times of the chunks between are not known, so a lazy stream has no ga
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import gevent
@@ -208,8 +207,7 @@ _FAR_S = 3600.0
 class LazyReads:
     """A timer that reads lazy exchanges, each after a pause of its own."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.perf_counter) -> None:
-        self._clock_s = clock_s
+    def __init__(self) -> None:
         self._wheel: list[list[Exchange]] = [[] for _ in range(_WHEEL_SLOTS)]
         self._at = 0
         self._count = 0
@@ -217,7 +215,7 @@ class LazyReads:
 
     def add(self, exchange: Exchange) -> None:
         """Read this exchange from now on, until it is over."""
-        self._place(exchange, self._clock_s())
+        self._place(exchange, time.perf_counter())
         self._count += 1
         if self._timer is None:
             self._timer = gevent.get_hub().loop.timer(LAZY_TICK_S, LAZY_TICK_S)
@@ -241,7 +239,7 @@ class LazyReads:
             if not self._count:
                 self.close()
             return
-        now_s = self._clock_s()
+        now_s = time.perf_counter()
         for exchange in due:
             exchange.read()
             if exchange.over:
