@@ -2,7 +2,6 @@
 
 import base64
 import json
-import subprocess
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.support.asking import asker
 from tests.support.processes import free_port, simulator
 from tests.support.proxy_server import proxy_server
 from tests.support.runs import run_headless, server_log
+from tests.support.tls_files import self_signed
 
 pytestmark = pytest.mark.live
 
@@ -131,13 +131,8 @@ def test_C02_a_socks_proxy_is_refused_by_its_variable(tmp_path):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A self-signed certificate for example.test, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    files = folder / "cert.pem", folder / "key.pem"
-    names = "subjectAltName=DNS:example.test"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=example.test -addext"
-    command = [*command.split(), names, "-out", files[0], "-keyout", files[1]]
-    subprocess.run(command, check=True, capture_output=True)
-    return files
+    files = self_signed(tmp_path_factory.mktemp("tls"), "DNS:example.test")
+    return files.certificate, files.key
 
 
 @KINDS

@@ -13,16 +13,18 @@ class TlsFiles:
     key: Path
 
 
-def self_signed(folder):
-    """A fresh certificate for 127.0.0.1, ::1 and localhost, valid for two days."""
+LOOPBACK = "IP:127.0.0.1,IP:::1,DNS:localhost"
+
+
+def self_signed(folder, names=LOOPBACK):
+    """A fresh certificate for these names, valid for two days."""
     folder.mkdir(parents=True, exist_ok=True)
     files = TlsFiles(folder / "cert.pem", folder / "key.pem")
-    names = "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost"
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
             *("-keyout", files.key, "-out", files.certificate),
-            *("-subj", "/CN=localhost", "-addext", names),
+            *("-subj", "/CN=localhost", "-addext", f"subjectAltName={names}"),
         ],
         check=True,
         capture_output=True,

@@ -22,6 +22,7 @@ from metrics.outcome import Outcome
 from tests.support.asking import asker
 from tests.support.processes import ROOT, free_port, simulator
 from tests.support.proxy_server import proxy_server
+from tests.support.tls_files import self_signed
 from users.connecting import one_limit
 from users.connections import tls_context
 
@@ -343,13 +344,8 @@ def test_E13_too_many_open_files_is_no_proxys_fault(monkeypatch, traffic, proxy)
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A self-signed certificate for the loopback, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    files = folder / "cert.pem", folder / "key.pem"
-    names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
-    command = [*command.split(), names, "-out", files[0], "-keyout", files[1]]
-    subprocess.run(command, check=True, capture_output=True)
-    return files
+    files = self_signed(tmp_path_factory.mktemp("tls"), "IP:127.0.0.1,DNS:localhost")
+    return files.certificate, files.key
 
 
 @pytest.fixture(scope="module")
