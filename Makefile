@@ -63,8 +63,8 @@ memory: venv
 test: dev browser
 	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
-	@echo "== 2/3 the tests with servers and Locust, which mostly wait: four side by side"
-	@$(BIN)/python -m pytest -q -n 4 --dist worksteal --durations=12 -m "(live or browser) and not alone"
+	@echo "== 2/3 the tests with servers and Locust, which mostly wait: three side by side"
+	@$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=12 -m "(live or browser) and not alone"
 	@echo "== 3/3 the tests that compare times, one by one"
 	@$(BIN)/python -m pytest -q --durations=5 -m "alone"
 

@@ -45,6 +45,7 @@ def answers(url):
         return False
 
 
+@pytest.mark.alone
 def test_two_runs_with_a_worker_each_report_whole(tmp_path):
     """Two ladders on the same master and worker: two complete reports, no fault in the worker."""
     port = free_port()
