@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gevent
+import gevent.local
 import httpx2
 import openai
 from gevent import GreenletExit
@@ -40,6 +41,8 @@ class SdkTransport:
     ) -> None:
         self._deadlines = Deadlines(limits)
         self._limits = limits
+        # Each user's greenlet opens its own connection at a time.
+        self._opening = gevent.local.local()
         self._endpoint = endpoint
         http_client = openai.DefaultHttpxClient(
             verify=tls if tls is not None else True,
@@ -83,6 +86,9 @@ class SdkTransport:
             _read_error(error, reader, facts)
         except (openai.APIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             facts.failure = self._failure(error, reader, facts)
+        finally:
+            # Not every way out of opening is traced: a proxy's refusal and a kill are not.
+            self._end_opening()
         if not facts.end_s:
             facts.end_s = time.perf_counter() - facts.sent_at_s
         return facts
@@ -136,7 +142,14 @@ class SdkTransport:
 
     def _limit_connecting(self, request: httpx2.Request) -> None:
         if self._limits.connect_s is not None:
-            request.extensions["trace"] = _ConnectLimit(self._limits.connect_s).trace
+            self._end_opening()
+            self._opening.limit = _ConnectLimit(self._limits.connect_s)
+            request.extensions["trace"] = self._opening.limit.trace
+
+    def _end_opening(self) -> None:
+        limit: _ConnectLimit | None = getattr(self._opening, "limit", None)
+        if limit is not None:
+            limit.end()
 
     @staticmethod
     def _elapsed_s(facts: WireFacts) -> float:
@@ -185,9 +198,12 @@ class _ConnectLimit:
         """httpx2's hook into the steps of one request."""
         if event.endswith("connect_tcp.started"):
             self._running = _ConnectLimitReached.start_new(self._limit_s)
-        elif self._running is not None and (
-            event.endswith(".failed") or _sends_the_request(event, info)
-        ):
+        elif event.endswith(".failed") or _sends_the_request(event, info):
+            self.end()
+
+    def end(self) -> None:
+        """Nothing is opened any more: what the greenlet does next is not limited."""
+        if self._running is not None:
             self._running.close()
             self._running = None
 

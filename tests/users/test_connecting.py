@@ -131,6 +131,22 @@ def assert_one_limit(outcome, seconds):
 # --- the limit ------------------------------------------------------------------------------------
 
 
+@LIVE
+@pytest.mark.parametrize("ended_by", ["a proxy's refusal", "an answer"])
+def test_E12_the_sdks_connect_limit_ends_with_opening(tmp_path, case_server, ended_by):
+    """However opening ended, no limit fires later in what its greenlet does next."""
+    with contextlib.ExitStack() as stack:
+        options = {"traffic": "sdk", "connect_timeout": "200ms"}
+        host = f"{case_server.url}/F14/v1"
+        if ended_by == "a proxy's refusal":
+            proxy = stack.enter_context(proxy_server(tmp_path, answer="403"))
+            host, options["proxy"] = "https://name.test/v1", proxy.url
+        stack.enter_context(asker(host, **options)).ask()
+
+        gevent.sleep(0.3)
+
+
+
 def test_E12_a_limit_that_is_not_reached_changes_nothing():
     """What the block raises comes out, and nothing fires later."""
     with pytest.raises(KeyError), one_limit(0.01):
