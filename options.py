@@ -3,10 +3,11 @@
 Locust parses the command line, the environment, ``locust.conf`` and the web form.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 ENV_PREFIX = "SWARMGAUGE_"
-SHAPES = ("constant", "ladder", "knee", "soak", "spike", "open-loop")
+SHAPES = ("constant", "ladder", "knee", "soak", "spike", "open-loop", "limits")
 
 
 class Parser(Protocol):
@@ -38,20 +39,26 @@ _LOAD: tuple[tuple[str, Any, str], ...] = (
         "constant",
         "constant: -u users for -t; ladder: the levels of --stages; knee: searches up to "
         "-u users (256); soak: -u users for a long -t; spike: -u users, a burst, -u users; "
-        "open-loop: requests at --rate or --rates",
+        "open-loop: requests at --rate or --rates; limits: rises until 429s, then brackets what "
+        "is allowed",
     ),
     ("--stages", "1,2,4,8,16,24,32", "user counts of a ladder"),
     ("--hold", "12s", "measured time of each stage"),
     ("--settle", "3s", "time after the users are up that is left out"),
     ("--search-requests", 0, "knee: most requests that the search may spend; 0: no bound"),
     ("--down-sweep", False, "knee: hold levels on the way down too, which shows hysteresis"),
-    ("--rate", 0.0, "open-loop: requests/s of the whole fleet"),
+    (
+        "--rate",
+        "",
+        "open-loop: what the whole fleet offers, such as 5 (requests/s), 300/min or 90k tokens/min",
+    ),
     ("--rates", "", "open-loop: several rates one after the other, such as 2,4,8"),
     ("--arrivals", "poisson", "open-loop: poisson, constant or gamma:CV (CV over 1: in bursts)"),
     ("--spike-users", 0, "spike: user count of the burst; default: four times -u"),
     ("--spike-hold", "10s", "spike: how long the burst lasts"),
     ("--warmup-requests", 0, "first requests of the run, left out of all figures"),
     ("--idle-before", "0s", "cold start: wait this long, then ask three times, before the load"),
+    ("--max-in-flight", 0, "most requests under way at once, over the fleet; 0: no bound"),
     ("--think-time", "0", "pause of a user between requests, seconds or a distribution"),
     ("--connect-timeout", "10s", "limit to connect: name, proxy, TCP and TLS together"),
     ("--first-token-timeout", "300s", "limit for the first token, or the whole plain answer"),
@@ -78,6 +85,29 @@ _PROMPTS: tuple[tuple[str, Any, str], ...] = (
     ("--temperature", "", "sampling temperature; default: the server's own"),
     ("--seed", "", "repeat the same prompts; default: fresh ones for each run"),
 )
+_RETRIES: tuple[tuple[str, Any, str], ...] = (
+    ("--retries", 0, "most retries of one request; 0: none"),
+    (
+        "--backoff",
+        "full-jitter",
+        "full-jitter, decorrelated, exponential or fixed, each with a first wait such as "
+        "full-jitter:500ms; server: only when it says how long",
+    ),
+    ("--retry-cap", "30s", "longest wait before a retry; when the server asks for more: give up"),
+    ("--retry-budget", 0.0, "most retries per request of all users, such as 0.1; 0: no bound"),
+    ("--retry-on", "408,429,500,502,503,504,529", "statuses after which a request is sent again"),
+    ("--quota-stop", 10, "end the run after so many answers in a row that the quota is used up"),
+    ("--cancel-ratio", 0.0, "share of requests whose user leaves in the middle, such as 0.1"),
+    ("--cancel-after", "2", "when they leave: seconds after sending, or a distribution"),
+)
+_COST: tuple[tuple[str, Any, str], ...] = (
+    ("--price-in", 0.0, "price of a million prompt tokens"),
+    ("--price-cached", 0.0, "price of a million prompt tokens from the cache; 0: --price-in"),
+    ("--price-out", 0.0, "price of a million completion tokens"),
+    ("--gpu-hour-price", 0.0, "price of an hour of one GPU, instead of prices of tokens"),
+    ("--gpus", 1, "GPUs that serve the endpoint"),
+    ("--budget", 0.0, "end the run before it has cost more than this; 0: no bound"),
+)
 _RESULT: tuple[tuple[str, Any, str], ...] = (
     ("--slo", "", "limits such as ttft_p95<500ms,tpot_p95<50ms,ok>99%"),
     ("--max-fail-ratio", 0.1, "share of failed requests above which the run exits with 1"),
@@ -88,6 +118,8 @@ _GROUPS = (
     ("Swarmgauge: the endpoint", _TARGET),
     ("Swarmgauge: the load", _LOAD),
     ("Swarmgauge: the prompts", _PROMPTS),
+    ("Swarmgauge: retries and leaving users", _RETRIES),
+    ("Swarmgauge: the cost", _COST),
     ("Swarmgauge: the result", _RESULT),
 )
 _CHOICES = {
@@ -107,6 +139,11 @@ OPTION_NAMES: tuple[str, ...] = (
     "run_time",
     *(flag[2:].replace("-", "_") for _, group in _GROUPS for flag, _, _ in group),
 )
+
+DEFAULTS: Mapping[str, Any] = {
+    flag[2:].replace("-", "_"): default for _, group in _GROUPS for flag, default, _ in group
+}
+"""Of our own options, by name."""
 
 
 def add_arguments(parser: Parser) -> None:

@@ -4,14 +4,13 @@ Secrets are never options, because Locust shows options in its page and ships th
 ``users.secrets``.
 """
 
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from metrics.slo import SloLimit, parse_slo
-from options import OPTION_NAMES, SHAPES, option_flag
+from option_reader import OptionReader, SettingsError
+from options import OPTION_NAMES, SHAPES
 from stream.gap_sample import GapSample
 from values import (
     parse_duration_s,
@@ -23,20 +22,14 @@ from values import (
     parse_stages,
 )
 from workloads.arrivals import ArrivalProcess, parse_arrivals
+from workloads.backoff import Backoff, parse_backoff
 from workloads.chat_body import MaxTokensField, parse_extra_body
 from workloads.endpoint import ChatEndpoint, parse_endpoint
-from workloads.lengths import Distribution, parse_distribution
+from workloads.extra_headers import Header, parse_header
+from workloads.lengths import Distribution
 from workloads.proxy_url import parse_proxy_option
+from workloads.retry_statuses import parse_retry_on
 from workloads.traffic import TrafficShare, parse_traffic
-
-T = TypeVar("T")
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
-
-
-class SettingsError(ValueError):
-    """An option's value cannot be used; the text names the option, the value and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +44,40 @@ class TimeLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """An extra request header. ``from_env`` means that ``value`` names an environment variable."""
+class Retrying:
+    """When a request is sent again; ``docs/rate-limits.md`` has the rules."""
 
-    name: str
-    value: str
-    from_env: bool
+    retries: int
+    """At most so many of one logical request; 0: never."""
+    backoff: Backoff
+    cap_s: float
+    """A longer wait is not waited for."""
+    statuses: frozenset[int]
+    budget_ratio: float | None
+    """Retries per logical request, over all users of a process; None: no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What the endpoint costs, in one currency; 0 is not given."""
+
+    per_m_in: float
+    per_m_cached: float
+    per_m_out: float
+    gpu_hour: float
+    gpus: int
+    budget: float
+    """The run ends before it has cost more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Users who close the tab in the middle of an answer."""
+
+    ratio: float
+    """Their share of the requests."""
+    after_s: Distribution
+    """How long after sending they leave."""
 
 
 MOST_USERS = 256
@@ -79,6 +100,10 @@ class Settings:
     settle_s: float
     rates_rps: tuple[float, ...]
     """Of an open loop, over the whole fleet; empty for other shapes without rates."""
+    paced_by_tokens: bool
+    """The rates are nominal tokens/s instead of requests/s."""
+    max_in_flight: int
+    """Over the whole fleet; 0: no bound."""
     arrivals: ArrivalProcess
     spike_users: int
     spike_hold_s: float
@@ -95,6 +120,11 @@ class Settings:
     think_time_s: Distribution
     seed: int | None
     limits: TimeLimits
+    retrying: Retrying
+    quota_stop: int
+    """The run ends after so many answers in a row that say the quota is used up; 0: never."""
+    leaving: Leaving
+    pricing: Pricing
     slo: tuple[SloLimit, ...]
     headers: tuple[Header, ...]
     extra_body: Mapping[str, Any]
@@ -123,11 +153,11 @@ class Settings:
         Raises:
             SettingsError: the first option that cannot be used.
         """
-        take = _Reader(options, read_file)
+        take = OptionReader(options, read_file)
         shape = take.one_of("shape", SHAPES)
         most = MOST_USERS if shape == "knee" else 1
         users = take.whole("num_users", minimum=1, default=most)
-        rates = take.rates()
+        rates, paced_by_tokens = _rates(take)
         _check_shape(shape, users, rates, options)
         traffic = take.parsed("traffic", parse_traffic)
         return cls(
@@ -142,6 +172,8 @@ class Settings:
             hold_s=take.parsed("hold", parse_hold_s),
             settle_s=take.parsed("settle", parse_duration_s),
             rates_rps=rates,
+            paced_by_tokens=paced_by_tokens,
+            max_in_flight=take.whole("max_in_flight", minimum=0),
             arrivals=take.parsed("arrivals", parse_arrivals),
             spike_users=take.whole("spike_users", minimum=0) or 4 * users,
             spike_hold_s=take.parsed("spike_hold", parse_hold_s),
@@ -161,8 +193,15 @@ class Settings:
                 idle_s=take.parsed("idle_timeout", parse_limit_s),
                 total_s=take.parsed("total_timeout", parse_limit_s),
             ),
+            retrying=_retrying(take),
+            quota_stop=take.whole("quota_stop", minimum=0),
+            leaving=Leaving(
+                ratio=take.number("cancel_ratio", above=-1e-9, default=0.0, most=1.0),
+                after_s=take.distribution("cancel_after"),
+            ),
+            pricing=_pricing(take),
             slo=take.parsed("slo", parse_slo),
-            headers=tuple(parse_header(text) for text in options.get("header") or ()),
+            headers=take.each("header", parse_header),
             extra_body=take.parsed("extra_body", parse_extra_body),
             max_tokens_field=MaxTokensField(take.one_of("max_tokens_field", tuple(MaxTokensField))),
             include_usage=take.one_of("usage", ("on", "off")) == "on",
@@ -180,69 +219,46 @@ class Settings:
         )
 
 
-class _Reader:
-    """Reads one option at a time and names it in the error."""
+def _rates(take: OptionReader) -> tuple[tuple[float, ...], bool]:
+    """The rates per second, and whether they are of tokens instead of requests."""
+    one, several = take.parsed("rate", parse_rates), take.parsed("rates", parse_rates)
+    if one and several:
+        raise SettingsError("--rate and --rates: give one of them")
+    if len(one) > 1:
+        raise SettingsError(f"--rate {take.text('rate')!r}: several rates are given with --rates")
+    rates = one or several
+    units = {rate.of_tokens for rate in rates}
+    if len(units) > 1:
+        raise SettingsError("--rates: give all of them in requests or all in tokens")
+    return tuple(rate.per_s for rate in rates), units == {True}
 
-    def __init__(self, options: Mapping[str, Any], read_file: Callable[[str], str]) -> None:
-        self._options = options
-        self._read_file = read_file
 
-    def text(self, name: str) -> str:
-        value = self._options.get(name)
-        return "" if value is None else str(value)
+def _retrying(take: OptionReader) -> Retrying:
+    cap_s = take.parsed("retry_cap", parse_hold_s)
+    ratio = take.number("retry_budget", above=-1e-9, default=0.0)
+    return Retrying(
+        retries=take.whole("retries", minimum=0),
+        backoff=take.parsed("backoff", lambda text: parse_backoff(text, cap_s)),
+        cap_s=cap_s,
+        statuses=take.parsed("retry_on", parse_retry_on),
+        budget_ratio=ratio or None,
+    )
 
-    def flag(self, name: str) -> bool:
-        return bool(self._options.get(name))
 
-    def parsed(self, name: str, parse: Callable[[str], T]) -> T:
-        try:
-            return parse(self.text(name))
-        except OSError as error:
-            reason = f"{error.filename}: {error.strerror}" if error.strerror else str(error)
-            raise SettingsError(f"{option_flag(name)}: {reason}") from None
-        except ValueError as error:
-            raise SettingsError(f"{option_flag(name)}: {error}") from None
-
-    def distribution(self, name: str) -> Distribution:
-        return self.parsed(name, lambda text: parse_distribution(text, read_file=self._read_file))
-
-    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        value = self.text(name)
-        if value not in choices:
-            known = ", ".join(choice for choice in choices if choice)
-            raise SettingsError(f"{option_flag(name)} {value!r}: write one of {known}")
-        return value
-
-    def whole(self, name: str, minimum: int, default: int = 0) -> int:
-        value = self._options.get(name)
-        try:
-            number = default if value is None else int(value)
-        except (TypeError, ValueError):
-            raise SettingsError(f"{option_flag(name)} {value!r}: write a whole number") from None
-        if number < minimum:
-            raise SettingsError(f"{option_flag(name)} {number}: write {minimum} or more")
-        return number
-
-    def number(self, name: str, above: float, default: float) -> float:
-        value = self._options.get(name)
-        try:
-            number = default if value is None else float(value)
-        except (TypeError, ValueError):
-            raise SettingsError(f"{option_flag(name)} {value!r}: write a number") from None
-        if not above < number < math.inf:
-            raise SettingsError(
-                f"{option_flag(name)} {number}: write a number over {max(above, 0):g}"
-            )
-        return number
-
-    def rates(self) -> tuple[float, ...]:
-        one, several = self.number("rate", -1e-9, 0.0), self.parsed("rates", parse_rates)
-        if one and several:
-            raise SettingsError(f"--rate {one:g} and --rates: give one of them")
-        return (one,) if one else several
-
-    def optional_number(self, name: str) -> float | None:
-        return None if self._options.get(name) is None else self.number(name, 0.0, 0.0)
+def _pricing(take: OptionReader) -> Pricing:
+    per_m_in, per_m_cached, per_m_out, gpu_hour, budget = (
+        take.number(name, above=-1e-9, default=0.0)
+        for name in ("price_in", "price_cached", "price_out", "gpu_hour_price", "budget")
+    )
+    gpus = take.whole("gpus", minimum=1, default=1)
+    priced = per_m_in or per_m_out
+    if per_m_cached and not per_m_in:
+        raise SettingsError("--price-cached: give --price-in too")
+    if priced and gpu_hour:
+        raise SettingsError("--gpu-hour-price: give it or prices of tokens, not both")
+    if budget and not priced and not gpu_hour:
+        raise SettingsError("--budget: give prices (--price-in, --price-out or --gpu-hour-price)")
+    return Pricing(per_m_in, per_m_cached, per_m_out, gpu_hour, gpus, budget)
 
 
 def _check_shape(
@@ -255,38 +271,12 @@ def _check_shape(
     """
     if shape == "open-loop" and not rates_rps:
         raise SettingsError("--shape open-loop: give --rate 5 or --rates 2,4,8 (requests/s)")
-    if shape != "open-loop" and rates_rps:
+    if shape not in ("open-loop", "limits") and rates_rps:
         raise SettingsError(f"--rate and --rates need --shape open-loop, not {shape}")
+    if shape == "limits" and len(rates_rps) > 1:
+        raise SettingsError("--shape limits: give its first rate with --rate, not --rates")
     if shape == "soak" and options.get("run_time") is None:
         raise SettingsError("--shape soak: give its length with --run-time, such as -t 10m")
     spike_users = options.get("spike_users") or 4 * users
     if shape == "spike" and int(spike_users) <= users:
         raise SettingsError(f"--spike-users {spike_users}: write more than the {users} of --users")
-
-
-def parse_header(text: str) -> Header:
-    """``Name: value``, or ``Name: env:VARIABLE`` for a value that must not be an option."""
-    name, colon, value = text.partition(":")
-    name, value = name.strip(), value.strip()
-    if not colon or _HEADER_NAME.fullmatch(name) is None:
-        raise SettingsError(f"--header {name!r}: write 'Name: value' or 'Name: env:VARIABLE'")
-    if name.lower() in _OWN_HEADERS:
-        raise SettingsError(f"--header {name!r}: the transport sets this one itself")
-    if not header_can_hold(value):
-        raise SettingsError(f"--header {name!r}: the value holds a character no header may have")
-    if value.startswith("env:"):
-        return Header(name, value.removeprefix("env:"), from_env=True)
-    return Header(name, value, from_env=False)
-
-
-def header_can_hold(value: str) -> bool:
-    """Whether a header may have this value: Latin-1 without line ends or control characters."""
-    return not any(ord(c) < 32 or ord(c) == 127 for c in value) and _latin1(value)
-
-
-def _latin1(text: str) -> bool:
-    try:
-        text.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import dataclass
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
@@ -47,14 +48,41 @@ def parse_stages(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def parse_rates(text: str) -> tuple[float, ...]:
-    """Requests/s of an open loop's steps, such as ``2,4,8``; each over 0; may be empty."""
-    if not text.strip():
+@dataclass(frozen=True, slots=True)
+class OfferedRate:
+    """What an open loop offers per second: requests, or the nominal tokens of requests."""
+
+    per_s: float
+    of_tokens: bool
+
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)\s*(requests|tokens|)\s*(?:/\s*(s|min|h))?")
+_SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
+_THOUSANDS = {"": 1.0, "k": 1e3, "m": 1e6}
+
+
+def parse_rates(text: str) -> tuple[OfferedRate, ...]:
+    """The rates of an open loop's steps, such as ``2,4,8``, ``300/min`` or ``90k tokens/min``.
+
+    A plain number is requests/s. May be empty; 0 alone is nothing, too.
+
+    Raises:
+        ValueError: one of them is no such rate, or is 0.
+    """
+    if text.strip() in ("", "0", "0.0"):
         return ()
-    parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"\d+(\.\d+)?", part) and float(part) for part in parts):
-        raise ValueError(f"{text!r} is not a list of requests/s; write for example 2,4,8")
-    return tuple(float(part) for part in parts)
+    return tuple(_rate(part.strip().lower()) for part in text.split(","))
+
+
+def _rate(text: str) -> OfferedRate:
+    match = _RATE.fullmatch(text)
+    if match is None or not float(match[1]):
+        raise ValueError(
+            f"{text!r} is no rate; write for example 5 (requests/s), 300/min or 90k tokens/min"
+        )
+    number, thousands, what, per = match.groups()
+    per_s = float(number) * _THOUSANDS[thousands] / _SECONDS[per or ""]
+    return OfferedRate(per_s, what == "tokens")
 
 
 def parse_optional_whole(text: str) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gevent
+from gevent.lock import Semaphore
 from locust.env import Environment
 from locust.runners import Runner, WorkerRunner
 
@@ -20,26 +21,24 @@ from hooks.client_health import (
 )
 from hooks.health_series import HealthSeries
 from hooks.recorder import Recorder
+from hooks.run_options import read_text
 from metrics.record import RequestRecord
 from metrics.run_files import SPOOL_FOLDER
 from metrics.stage import Phase, PhaseMark, Stage
 from settings import Settings, SettingsError
 from users.masking import Masker
 from users.preflight import PreflightResult, preflight, refusal
+from users.retry_policy import retry_policy
 from users.run_context import CURRENT_RUN, RunContext
 from users.secrets import load_secrets
 from users.transports import open_transports
 from workloads.arrivals import count_share
 from workloads.prompts import PromptPlan
+from workloads.retry_budget import RetryBudget
 
 FLUSH_PERIOD_S = 1.0
 
 log = logging.getLogger("swarmgauge.worker")
-
-
-def read_text(path: str) -> str:
-    """The text of a file that an option names."""
-    return Path(path).read_text(encoding="utf-8")
 
 
 class RunWorker:
@@ -135,6 +134,10 @@ class RunWorker:
             plan=prompt_plan(settings, data["salt"]),
             transports=transports,
             masker=Masker(secrets.texts),
+            retry_policy=retry_policy(settings),
+            retry_budget=RetryBudget(settings.retrying.budget_ratio),
+            slots=_slots(settings, position, len(fleet)),
+            on_quota=self._ask_for_the_end,
             position=position,
             workers=len(fleet),
             warmup_left=0 if position is None else count_share(warmup, position, len(fleet)),
@@ -148,6 +151,11 @@ class RunWorker:
             gevent.spawn(watch_cpu, lambda value: self._health("cpu_ratio", value)),
             gevent.spawn(self._flush_again_and_again),
         ]
+
+    def _ask_for_the_end(self, reason: str) -> None:
+        if self._context is not None:
+            asking = {"run_id": self._context.run_id, "worker": self.worker_id, "reason": reason}
+            self._runner.send_message(messages.ASK_END, asking)
 
     def _loop_lag(self, lag_s: float) -> None:
         self._series.add_lag(lag_s)
@@ -235,6 +243,14 @@ class RunWorker:
         self._recorder = None
         self._context = None
         CURRENT_RUN.context = None
+
+
+def _slots(settings: Settings, position: int | None, workers: int) -> Semaphore | None:
+    """This worker's share of what may be in flight; one that joined late gets one slot."""
+    if not settings.max_in_flight:
+        return None
+    share = 0 if position is None else count_share(settings.max_in_flight, position, workers)
+    return Semaphore(max(1, share))
 
 
 def prompt_plan(settings: Settings, salt: str) -> PromptPlan:

@@ -88,10 +88,21 @@ class RequestRecord:
     # retries
     attempts: int = 1
     rate_limited_attempts: int = 0
+    """Attempts answered 429."""
     retry_wait_s: float = 0.0
+    """All pauses before retries together."""
     asked_wait_s: float | None = None
+    """The longest wait that the server asked for; None when it never did."""
     wasted_tokens: int = 0
+    """Completion tokens that the server says it made in attempts that did not end well."""
     wasted_prompt_tokens: int = 0
+    """Prompt tokens sent in such attempts, as far as any answer told how many they are."""
+    lost_sent_s: tuple[float, ...] = ()
+    """When each attempt before the last was sent, seconds from ``started_s``."""
+    lost_end_s: tuple[float, ...] = ()
+    """When each of these was over, seconds from ``started_s``."""
+    lost_status: tuple[int, ...] = ()
+    """The HTTP status of each of these; 0 when there was none."""
 
     # transport
     connection_reused: bool = False
@@ -122,6 +133,11 @@ class RequestRecord:
     def counted(self) -> bool:
         """Whether the request was started in a held window, so that its stage's figures use it."""
         return self.stage is not None and self.phase is Phase.HOLD
+
+    @property
+    def last_sent_s(self) -> float | None:
+        """When the last attempt was sent, seconds from ``started_s``; None when none was."""
+        return self.user_latency_s - self.e2e_latency_s if self.attempts else None
 
     @property
     def tpot_s(self) -> float | None:
@@ -159,10 +175,15 @@ class RequestRecord:
         for name, kind in _ENUMS.items():
             if known.get(name) is not None:
                 known[name] = kind(known[name])
+        for name in SEVERAL:
+            if name in known:
+                known[name] = tuple(known[name])
         return cls(**known)
 
 
 FIELD_NAMES: tuple[str, ...] = tuple(field.name for field in fields(RequestRecord))
+SEVERAL = ("lost_sent_s", "lost_end_s", "lost_status")
+"""Fields with one value for each attempt before the last."""
 _ENUMS = {
     "phase": Phase,
     "outcome": Outcome,

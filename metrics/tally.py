@@ -38,6 +38,17 @@ class Counts:
     cancelled: int = 0
     attempts: int = 0
     rate_limited_attempts: int = 0
+    retried: int = 0
+    """Logical requests with more than one attempt."""
+    ok_after_retry: int = 0
+    wasted_tokens: int = 0
+    wasted_prompt_tokens: int = 0
+    failed_prompt_tokens: int = 0
+    """Told by the server of requests that did not end well; the next two likewise."""
+    failed_cached_tokens: int = 0
+    failed_completion_tokens: int = 0
+    cancelled_chunks: int = 0
+    """Chunks with output that had come when the user left."""
     reconnects: int = 0
     connections_opened: int = 0
     asked_stream_got_json: int = 0
@@ -58,6 +69,10 @@ class Counts:
         self.cancelled += record.outcome is Outcome.CANCELLED
         self.attempts += record.attempts
         self.rate_limited_attempts += record.rate_limited_attempts
+        self.retried += record.attempts > 1
+        self.ok_after_retry += ok and record.attempts > 1
+        self.wasted_tokens += record.wasted_tokens
+        self.wasted_prompt_tokens += record.wasted_prompt_tokens
         self.reconnects += record.reconnects
         self.connections_opened += record.connections_opened
         self.asked_stream_got_json += ok and record.stream_asked and not record.streamed
@@ -68,6 +83,12 @@ class Counts:
             self.cached_tokens += record.cached_tokens or 0
             self.by_finish_reason[record.finish_reason or "none"] += 1
             self.token_sources[record.token_source.value] += 1
+            return
+        self.failed_prompt_tokens += record.prompt_tokens or 0
+        self.failed_cached_tokens += record.cached_tokens or 0
+        self.failed_completion_tokens += record.completion_tokens or 0
+        if record.outcome is Outcome.CANCELLED:
+            self.cancelled_chunks += record.chunks
 
     def merge(self, other: "Counts") -> None:
         """Add the other counts to these."""
@@ -85,7 +106,8 @@ class Counts:
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_wire`."""
-        values = {name: wire[name] for name in _NUMBERS}
+        # Runs that were saved by earlier versions lack what was not counted then.
+        values = {name: wire.get(name, 0) for name in _NUMBERS}
         values.update({name: Counter(wire[name]) for name in _COUNTERS})
         return cls(**values)
 

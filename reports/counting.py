@@ -39,15 +39,25 @@ def failed(records: pd.DataFrame) -> pd.DataFrame:
 def counts_of(records: pd.DataFrame) -> Counts:
     """The same counts as the tallies', from the records."""
     ok = succeeded(records)
+    others = records[records["outcome"] != Outcome.OK.value]
+    cancelled = records[records["outcome"] == Outcome.CANCELLED.value]
     json_instead = ok["stream_asked"] & ~ok["streamed"]
     return Counts(
         offered=len(records),
         sent=int((~records["outcome"].isin(_NEVER_SENT)).sum()),
         ok=len(ok),
         failed=len(failed(records)),
-        cancelled=int((records["outcome"] == Outcome.CANCELLED.value).sum()),
+        cancelled=len(cancelled),
         attempts=int(records["attempts"].sum()),
         rate_limited_attempts=int(records["rate_limited_attempts"].sum()),
+        retried=int((records["attempts"] > 1).sum()),
+        ok_after_retry=int((ok["attempts"] > 1).sum()),
+        wasted_tokens=int(records["wasted_tokens"].sum()),
+        wasted_prompt_tokens=int(records["wasted_prompt_tokens"].sum()),
+        failed_prompt_tokens=int(others["prompt_tokens"].sum()),
+        failed_cached_tokens=int(others["cached_tokens"].sum()),
+        failed_completion_tokens=int(others["completion_tokens"].sum()),
+        cancelled_chunks=int(cancelled["chunks"].sum()),
         reconnects=int(records["reconnects"].sum()),
         connections_opened=int(records["connections_opened"].sum()),
         asked_stream_got_json=int(json_instead.sum()),

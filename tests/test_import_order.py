@@ -12,6 +12,7 @@ LEVELS = {
     "stream": 0,
     "workloads": 0,
     "options": 1,
+    "option_reader": 1,
     "values": 0,
     "settings": 1,
     "users": 2,
@@ -21,11 +22,16 @@ LEVELS = {
     "locustfile": 4,
     "bench": 5,
 }
-SAME_LEVEL_ALLOWED = {("settings", "options")}
+SAME_LEVEL_ALLOWED = {
+    ("settings", "options"),
+    ("settings", "option_reader"),
+    ("option_reader", "options"),
+}
 ALONE = ("simulator",)
 ALONE_ALLOWED = {("bench", "simulator")}  # the oracle of the knee's accuracy
-PURE = ("metrics", "stream", "workloads", "values", "settings", "options")
+PURE = ("metrics", "stream", "workloads", "values", "settings", "options", "option_reader")
 PURE_FILES = (
+    "users/retry_policy.py",
     "shapes/plan.py",
     "shapes/ladder.py",
     "shapes/steps.py",

@@ -4,12 +4,14 @@ import random
 from typing import ClassVar
 
 import gevent
+from gevent.event import Event
 from locust import User, task
 from locust.env import Environment
 from locust.exception import StopUser
 
 from metrics.outcome import Outcome
 from metrics.stage import Phase
+from settings import Leaving
 from users.asking import Answer, Wish, ask, failure_text
 from users.run_context import CURRENT_RUN, RunContext
 from workloads.chat_body import encode_chat
@@ -31,7 +33,10 @@ class ChatUser(User):
     context: RunContext
     number: int
     prompts: PromptSource
-    _leaving = False
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._leaving = Event()
 
     def on_start(self) -> None:
         """Join the current run."""
@@ -42,6 +47,7 @@ class ChatUser(User):
         self.prompts = self.context.prompts(self.number)
         self._lengths = self.context.chance("output_tokens", self.number)
         self._pauses = self.context.chance("think_time", self.number)
+        self._patience = self.context.chance("leaving", self.number)
         self._think_s = 0.0
         self._noticed_late_s = 0.0
 
@@ -54,15 +60,18 @@ class ChatUser(User):
     def stop(self, force: bool = False) -> bool:
         """Locust's hook: end this user, after the request under way unless it is forced."""
         # Locust kills a user that waits. Its pause may end in the same turn of the event loop, and
-        # the kill would then cut a request that had just begun.
-        self._leaving = True
+        # the kill would then cut a request that had just begun. One that waits for a retry wakes.
+        self._leaving.set()
         left: bool = super().stop(force)
         return left
 
     @task
     def chat(self) -> None:
         """One logical request: exactly one ``request`` event, whatever happens."""
-        if self._leaving:
+        if self._leaving.is_set():
+            raise StopUser
+        if self.context.halted:
+            self._leaving.wait()
             raise StopUser
         if self.context.phase is Phase.COLD and not self.context.takes_cold_request():
             self._wait_for_the_load()
@@ -82,7 +91,7 @@ class ChatUser(User):
 
     def _wait_for_the_load(self) -> None:
         """The cold start has what it wanted; the master hears of it within two seconds."""
-        while self.context.phase is Phase.COLD and not self._leaving:
+        while self.context.phase is Phase.COLD and not self._leaving.is_set():
             gevent.sleep(_COLD_PAUSE_S)
 
     def _next_wish(self) -> Wish:
@@ -97,7 +106,16 @@ class ChatUser(User):
             stream=self.streams,
             asked_max_tokens=max_tokens,
             think_s=self._think_s,
+            leave_after_s=patience_s(settings.leaving, self._patience),
+            leaving=self._leaving,
         )
+
+
+def patience_s(leaving: Leaving, chance: random.Random) -> float | None:
+    """How long this request's user stays; None: until the answer is complete."""
+    if not leaving.ratio or chance.random() >= leaving.ratio:
+        return None
+    return max(0.0, leaving.after_s.sample(chance))
 
 
 def chat_body(context: RunContext, prompt: Prompt, max_tokens: int, streams: bool) -> bytes:

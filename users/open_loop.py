@@ -22,6 +22,7 @@ from users.chat_user import (
     StreamingChatUser,
     chat_body,
     fire_request,
+    patience_s,
 )
 from users.run_context import CURRENT_RUN, RunContext
 from workloads.arrivals import Arrival, share_of
@@ -51,6 +52,7 @@ class OpenLoopUser(User):
         self._asking = Group()
         self._unbegun: dict[int, tuple[TrafficKind, Wish]] = {}
         self._spawned = 0
+        self._leaving = Event()
         self._wake = Event()
         self.context.on_phase.append(self._wake.set)
         shares = self.context.settings.traffic
@@ -61,6 +63,7 @@ class OpenLoopUser(User):
         """Locust's hook: no further arrivals; those under way are finished unless it is forced."""
         if self._left_at_s is None:
             self._left_at_s = time.perf_counter()
+        self._leaving.set()
         self._wake.set()
         left: bool = super().stop(force)
         return left
@@ -162,6 +165,8 @@ class OpenLoopUser(User):
             asked_max_tokens=max_tokens,
             think_s=0.0,
             due_at_s=due_at_s,
+            leave_after_s=patience_s(context.settings.leaving, chance),
+            leaving=self._leaving,
         )
 
     def _ask(self, number: int) -> None:

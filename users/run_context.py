@@ -9,11 +9,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gevent.lock import Semaphore
+
+from metrics.outcome import Outcome
 from metrics.stage import COLD_REQUESTS, Phase, Stage
 from settings import Settings
 from users.masking import Masker
+from users.retry_policy import RetryPolicy
 from users.wire import ChatTransport
 from workloads.prompts import PromptPlan, PromptSource
+from workloads.retry_budget import RetryBudget
 from workloads.traffic import TrafficKind
 
 
@@ -30,6 +35,10 @@ class RunContext:
     plan: PromptPlan
     transports: Mapping[TrafficKind, ChatTransport]
     masker: Masker
+    retry_policy: RetryPolicy
+    retry_budget: RetryBudget
+    slots: Semaphore | None = None
+    """This worker's share of ``--max-in-flight``: one for each attempt under way."""
     position: int | None = 0
     """This worker's place in the fleet that shares a schedule; None when it joined too late."""
     workers: int = 1
@@ -43,6 +52,13 @@ class RunContext:
     in_flight: int = 0
     on_phase: list[Callable[[], None]] = field(default_factory=list)
     """Called after each announcement."""
+    on_quota: Callable[[str], None] | None = None
+    """Called once, with the reason, when the quota turns out to be used up."""
+    halted: bool = False
+    """No further request is worth sending: users wait for the end of the run."""
+    warned_of_limits: bool = False
+    """Whether a rate-limit header that cannot be read was told of: once is enough."""
+    _quota_refusals: int = 0
     _entered: list[tuple[float, Stage, Phase]] = field(default_factory=list)
     _users: int = 0
     _sequence: int = 0
@@ -92,6 +108,19 @@ class RunContext:
             return phase
         self.warmup_left -= 1
         return Phase.WARMUP
+
+    def note_outcome(self, outcome: Outcome) -> None:
+        """Halt once too many answers in a row said that the quota is used up."""
+        if outcome is not Outcome.QUOTA_EXHAUSTED:
+            self._quota_refusals = 0
+            return
+        self._quota_refusals += 1
+        enough = self.settings.quota_stop
+        if not enough or self.halted or self._quota_refusals < enough:
+            return
+        self.halted = True
+        if self.on_quota is not None:
+            self.on_quota(f"{self._quota_refusals} answers in a row said the quota is used up")
 
     def next_sequence(self) -> int:
         """The number of the next logical request of this worker, from 0."""

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from settings import Settings, SettingsError, header_can_hold
+from settings import Settings, SettingsError
 from users.proxy import Proxy, choose_proxy
+from workloads.extra_headers import header_can_hold
 
 KEY_VARIABLES = ("SWARMGAUGE_API_KEY", "OPENAI_API_KEY")
 KEY_FILE_VARIABLE = "SWARMGAUGE_API_KEY_FILE"

@@ -9,7 +9,7 @@ import math
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Protocol
 
@@ -46,7 +46,8 @@ class _Sampled:
 
     text: str
     mean: float
-    draw: Callable[[random.Random], float]
+    # It follows from the text, and functions have no equals.
+    draw: Callable[[random.Random], float] = field(compare=False)
 
     def sample(self, rng: random.Random) -> float:
         return max(0.0, self.draw(rng))

@@ -2,15 +2,20 @@
 
 import contextlib
 
+from gevent.event import Event
+from gevent.lock import Semaphore
+
 from options import OPTION_NAMES, add_arguments
 from settings import Settings
 from users.asking import Wish, ask
 from users.masking import Masker
+from users.retry_policy import retry_policy
 from users.run_context import RunContext
 from users.secrets import load_secrets
 from users.transports import open_transports
 from workloads.chat_body import encode_chat
 from workloads.prompts import Message, Prompt, PromptPlan
+from workloads.retry_budget import RetryBudget
 from workloads.traffic import TrafficKind
 
 
@@ -65,9 +70,13 @@ class Asker:
             plan=plan,
             transports=self.transports,
             masker=Masker(secrets.texts),
+            retry_policy=retry_policy(settings),
+            retry_budget=RetryBudget(settings.retrying.budget_ratio),
+            slots=Semaphore(settings.max_in_flight) if settings.max_in_flight else None,
         )
+        self.leaving = Event()
 
-    def ask(self, text="hello", max_tokens=64):
+    def ask(self, text="hello", max_tokens=64, leave_after_s=None):
         """One logical request; its ``Answer``."""
         streams = self.kind is not TrafficKind.BLOCK
         prompt = Prompt("p", None, (Message("user", text),), 1)
@@ -82,7 +91,17 @@ class Asker:
             temperature=None,
             extra_body=self.settings.extra_body,
         )
-        wish = Wish(0, "TestUser", prompt, body, streams, max_tokens, 0.0)
+        wish = Wish(
+            user=0,
+            user_class="TestUser",
+            prompt=prompt,
+            body=body,
+            stream=streams,
+            asked_max_tokens=max_tokens,
+            think_s=0.0,
+            leave_after_s=leave_after_s,
+            leaving=self.leaving,
+        )
         return ask(self.context, self.transports[self.kind], wish)
 
 

@@ -136,6 +136,7 @@ RETRIES: dict[str, Case] = {
     "R10_before": (stream(event(error("engine busy", code=503)), D), GOOD),
     "R12": _QUOTA,
     "always_429": limited(("Retry-After", "1")),
+    "always_500": limited(status=500, code="internal"),
 }
 
 
