@@ -74,7 +74,7 @@ def parse_command(arguments: Sequence[str]) -> Command:
         for _, field, _, _ in _OVERRIDES
         if getattr(options, field) is not None
     }
-    for field in ("prefix_cache", "limit_kind", "buffering"):
+    for field in ("prefix_cache", "limit_kind", "limit_hints", "buffering"):
         if getattr(options, field) is not None:
             overrides[field] = getattr(options, field)
     try:
@@ -148,6 +148,12 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="keep computed prefixes",
+    )
+    constants.add_argument(
+        "--limit-hints",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="tell of the limits in headers, and when to come back",
     )
     constants.add_argument(
         "--limit-kind", type=LimitKind, choices=list(LimitKind), help="how --rpm and --tpm refill"

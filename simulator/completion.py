@@ -181,9 +181,10 @@ class CompletionEndpoint:
         )
         entry.queued_behind = submission.waiting_before
         entry.running_at_arrival = submission.running_before
-        exchange.headers += limit_headers(self._driver.engine.limits(time.monotonic()))
+        if profile.limit_hints:
+            exchange.headers += limit_headers(self._driver.engine.limits(time.monotonic()))
         if submission.refusal is not None:
-            raise refusal_error(submission.refusal)
+            raise refusal_error(submission.refusal, profile.limit_hints)
         return ticket
 
     async def _stream(

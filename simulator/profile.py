@@ -61,6 +61,7 @@ class Profile:
     tpm: int | None = None
     limit_kind: LimitKind = LimitKind.BUCKET
     limit_span_s: float = 60.0  # bucket depth in seconds of refill, or length of the window
+    limit_hints: bool = True  # whether refusals tell when to come back, and answers what is left
     max_queue: int | None = None
     max_in_flight: int | None = None
     jitter_ratio: float = 0.0

@@ -14,8 +14,18 @@ Headers = tuple[tuple[str, str], ...]
 _FULL_RETRY_AFTER_S = 1
 
 
-def refusal_error(refusal: Refusal) -> ApiError:
-    """The 429 or 503 that tells a client why its request was not taken."""
+def refusal_error(refusal: Refusal, hints: bool) -> ApiError:
+    """The 429 or 503 that tells a client why its request was not taken.
+
+    With ``hints`` its headers tell when to come back; many endpoints leave that open.
+    """
+    error = _refusal_error(refusal)
+    if not hints:
+        error.headers = ()
+    return error
+
+
+def _refusal_error(refusal: Refusal) -> ApiError:
     if refusal.denial is not None:
         return _rate_limit_error(refusal.denial)
     retry_after = (("retry-after", str(_FULL_RETRY_AFTER_S)),)

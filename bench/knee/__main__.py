@@ -7,16 +7,13 @@ import argparse
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from bench.knee.kinds import all_kinds
 from bench.knee.table import Row, bars, table
 from bench.knee.world import search, true_knee
+from bench.pages import put_measured
 from metrics.knee_search import SearchSettings
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "knee.md"
-BEGIN = "<!-- measured: python -m bench.knee -->"
-END = "<!-- measured: end -->"
 FIRST_SEED = 9_000
 """Seeds that no rule was tried on."""
 
@@ -40,24 +37,13 @@ def main() -> None:
     text = f"{table(rows)}\n\n{bars(rows, seeds)}"
     print(f"\n{text}\n\n== {time.perf_counter() - began_s:.0f} s in all")
     if options.write:
-        write(text)
+        put_measured("knee.md", "python -m bench.knee", text)
 
 
 def _row(number: int, seeds: int) -> Row:
     kind = all_kinds()[number]
     found = tuple(search(kind, FIRST_SEED + n, SearchSettings()) for n in range(seeds))
     return Row(kind, true_knee(kind), found)
-
-
-def write(text: str) -> None:
-    """Put the text between the page's markers."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE.name} has lost its markers {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-    print(f"== written to {PAGE.name}")
 
 
 if __name__ == "__main__":

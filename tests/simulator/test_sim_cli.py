@@ -35,6 +35,7 @@ def test_without_flags_the_small_profile_is_served_on_loopback():
         ("--rpm 5", "rpm", 5),
         ("--tpm 6", "tpm", 6),
         ("--limit-kind window", "limit_kind", LimitKind.WINDOW),
+        ("--no-limit-hints", "limit_hints", False),
         ("--max-queue 0", "max_queue", 0),
         ("--max-in-flight 7", "max_in_flight", 7),
         ("--jitter 0", "jitter_ratio", 0.0),
