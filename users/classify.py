@@ -105,7 +105,11 @@ _BY_STATUS = {
 
 
 def _code(error: ReplyError | None) -> str | None:
-    return None if error is None else error.code or error.type
+    if error is None:
+        return None
+    # Gateways repeat the status as the code, and say in the type what it is.
+    says_more = error.code is None or error.code.isdecimal()
+    return (error.type or error.code) if says_more else error.code
 
 
 def _tokens(reply: Reply) -> int:

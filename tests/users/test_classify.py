@@ -91,13 +91,13 @@ def test_F14_a_stream_answered_with_one_body_is_ok():
 
 
 def test_E01_an_error_after_tokens_is_a_stream_error():
-    """A later [DONE] does not make it a success; code and text are the server's."""
+    """A later [DONE] does not make it a success; type and text are the server's."""
     error = _error("engine stopped", type="InternalServerError", code=500)
 
     verdict = _stream(ROLE, A, B, b"data: " + json.dumps(error).encode() + b"\n\n", DONE)
 
     assert verdict.outcome is Outcome.STREAM_ERROR
-    assert (verdict.error_code, verdict.message) == ("500", "engine stopped")
+    assert (verdict.error_code, verdict.message) == ("InternalServerError", "engine stopped")
 
 
 def test_E02_an_error_as_the_first_event_is_a_stream_error():
