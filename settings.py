@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from metrics.prices import Prices
 from metrics.slo import SloLimit, parse_slo
 from option_reader import OptionReader, SettingsError
 from options import OPTION_NAMES, SHAPES
@@ -55,19 +56,6 @@ class Retrying:
     statuses: frozenset[int]
     budget_ratio: float | None
     """Retries per logical request, over all users of a process; None: no bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pricing:
-    """What the endpoint costs, in one currency; 0 is not given."""
-
-    per_m_in: float
-    per_m_cached: float
-    per_m_out: float
-    gpu_hour: float
-    gpus: int
-    budget: float
-    """The run ends before it has cost more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +112,9 @@ class Settings:
     quota_stop: int
     """The run ends after so many answers in a row that say the quota is used up; 0: never."""
     leaving: Leaving
-    pricing: Pricing
+    prices: Prices
+    budget: float
+    """The run ends before it has cost more than this; 0: no bound."""
     slo: tuple[SloLimit, ...]
     headers: tuple[Header, ...]
     extra_body: Mapping[str, Any]
@@ -160,6 +150,9 @@ class Settings:
         rates, paced_by_tokens = _rates(take)
         _check_shape(shape, users, rates, options)
         traffic = take.parsed("traffic", parse_traffic)
+        prices, budget = _prices(take, options), take.number("budget", -1e-9, 0.0)
+        if budget and not prices.given:
+            raise SettingsError("--budget: give --price-in and --price-out, or --gpu-hour-price")
         return cls(
             endpoint=take.parsed("host", parse_endpoint),
             model=take.text("model") or None,
@@ -199,7 +192,8 @@ class Settings:
                 ratio=take.number("cancel_ratio", above=-1e-9, default=0.0, most=1.0),
                 after_s=take.distribution("cancel_after"),
             ),
-            pricing=_pricing(take),
+            prices=prices,
+            budget=budget,
             slo=take.parsed("slo", parse_slo),
             headers=take.each("header", parse_header),
             extra_body=take.parsed("extra_body", parse_extra_body),
@@ -245,20 +239,14 @@ def _retrying(take: OptionReader) -> Retrying:
     )
 
 
-def _pricing(take: OptionReader) -> Pricing:
-    per_m_in, per_m_cached, per_m_out, gpu_hour, budget = (
+def _prices(take: OptionReader, options: Mapping[str, Any]) -> Prices:
+    for name in ("price_in", "price_cached", "price_out", "gpu_hour_price", "budget"):
         take.number(name, above=-1e-9, default=0.0)
-        for name in ("price_in", "price_cached", "price_out", "gpu_hour_price", "budget")
-    )
-    gpus = take.whole("gpus", minimum=1, default=1)
-    priced = per_m_in or per_m_out
-    if per_m_cached and not per_m_in:
-        raise SettingsError("--price-cached: give --price-in too")
-    if priced and gpu_hour:
-        raise SettingsError("--gpu-hour-price: give it or prices of tokens, not both")
-    if budget and not priced and not gpu_hour:
-        raise SettingsError("--budget: give prices (--price-in, --price-out or --gpu-hour-price)")
-    return Pricing(per_m_in, per_m_cached, per_m_out, gpu_hour, gpus, budget)
+    take.whole("gpus", minimum=1, default=1)
+    try:
+        return Prices.from_options(options)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _check_shape(

@@ -13,6 +13,7 @@ from locust.env import Environment
 from locust.event import Events
 from locust.runners import MasterRunner, Runner, WorkerRunner
 
+from hooks.page_starts import refuse_wrong_starts
 from hooks.planning import raise_open_file_limit
 from hooks.run_master import RunMaster
 from hooks.run_worker import RunWorker
@@ -42,6 +43,8 @@ def install(events: Events, user_classes: dict[TrafficKind, type[User]]) -> None
             return
         local = None if isinstance(runner, MasterRunner) else RunWorker(environment, runner)
         master = RunMaster(environment, runner, user_classes, local)
+        if environment.web_ui is not None:
+            refuse_wrong_starts(environment.web_ui, master.start_refusal)
         shape = PlannedShape(master)
         shape.runner = runner
         environment.shape_class = shape

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hooks.attempt_log import AttemptLog
 from metrics.knee_level import Level
 from metrics.knee_limits import in_flight_at, in_flight_shares
+from metrics.limits_attempts import Attempts
 from metrics.outcome import Outcome
 from metrics.record import FIELD_NAMES
 from metrics.stage import COLD_STAGE, Phase, Stage
@@ -51,17 +53,22 @@ _KEPT_STAGES = 2
 class LevelWatch:
     """Fed with the reports of one run; ``void`` says why a stage must not be used.
 
-    It keeps the last stages' requests, and none at all unless the plan is ``adaptive``.
+    It keeps the last stages' requests, and none at all unless the plan is ``adaptive``. Only where
+    it ``keeps_attempts`` it keeps what a search for limits needs of all requests of the run.
     """
 
-    def __init__(self, adaptive: bool = False) -> None:
+    def __init__(self, adaptive: bool = False, keeps_attempts: bool = False) -> None:
         self._adaptive = adaptive
+        self._log = AttemptLog() if keeps_attempts else None
         self._stages: defaultdict[int, _StageSeen] = defaultdict(_StageSeen)
         self._voids: dict[int, str] = {}
         self._client_limited: set[int] = set()
+        self._spoilt: set[int] = set()
 
     def accept(self, report: Mapping[str, Any]) -> None:
         """One worker's report: its rows and phase marks."""
+        if self._log is not None:
+            self._log.accept(report)
         if not self._adaptive:
             return
         for mark in report["marks"]:
@@ -77,10 +84,12 @@ class LevelWatch:
             del self._stages[old]
 
     def void(self, stage: int, reason: str, client_limited: bool = False) -> None:
-        """The stage must not be used; the first reason stays."""
+        """The stage must not be used; the first reason stays.
+
+        One that the client limits is held on: the report may find its whole window in order.
+        """
         self._voids.setdefault(stage, reason)
-        if client_limited:
-            self._client_limited.add(stage)
+        (self._client_limited if client_limited else self._spoilt).add(stage)
 
     def median_ttft_s(self, stage: int) -> float | None:
         """Of the streamed successes that ended in the hold until now; None without one."""
@@ -99,7 +108,13 @@ class LevelWatch:
             failed=len(held) - ok,
             ended=len(seen.ended),
             mean_latency_s=sum(latencies_s) / ok if ok else 0.0,
+            spoilt=stage in self._spoilt,
+            rate_limited=sum(one.status == 429 for one in held),
         )
+
+    def attempts(self, stage: int | None = None) -> Attempts:
+        """The attempts of a stage, or of the whole run, where the watch keeps them; else none."""
+        return (self._log or AttemptLog()).attempts(stage)
 
     def level(self, stage: Stage, held_s: float) -> Level:
         """What ended in the stage's hold until now."""

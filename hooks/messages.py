@@ -13,7 +13,8 @@ BEGIN = "swarmgauge.begin"
 
 ``fleet`` names the processes that share a schedule, in the order of their shares."""
 PHASE = "swarmgauge.phase"
-"""Master to all workers: {run_id, stage, kind, target_users, rate_rps, phase, users}."""
+"""Master to all workers: {run_id, stage, kind, target_users, rate_rps, rate_tokens_per_s, phase,
+users}."""
 FINISH = "swarmgauge.finish"
 """Master to all workers: {run_id}. Stop the users that still run, then send FINAL."""
 TROUBLE = "swarmgauge.trouble"

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from locust import User
 
 from metrics.knee_search import KneeSearch, SearchSettings
+from metrics.limits import limits_found
 from settings import Settings
 from shapes.cold_start import ColdStartPlan
 from shapes.knee import KneePlan
 from shapes.ladder import LadderPlan, constant_plan
+from shapes.limits import LimitsPlan
+from shapes.limits_search import LimitsBounds
 from shapes.open_loop import OpenLoopPlan
 from shapes.plan import Plan
 from shapes.soak import soak_plan
@@ -66,7 +69,17 @@ def _shape_plan(
             drain_limit_s,
         )
     if settings.shape == "open-loop":
-        return OpenLoopPlan(settings.rates_rps, hold_s, settle_s, workers, drain_limit_s)
+        rates, tokens = settings.rates_rps, tokens_per_request(settings)
+        return OpenLoopPlan(rates, hold_s, settle_s, workers, drain_limit_s, tokens)
+    if settings.shape == "limits":
+        search = LimitsBounds(
+            first_rate=(settings.rates_rps or (1.0,))[0],
+            tokens_per_request=tokens_per_request(settings),
+            hold_s=hold_s,
+            most_requests=settings.search_requests or None,
+            most_s=settings.run_time_s,
+        )
+        return LimitsPlan(search, limits_found, workers, drain_limit_s)
     return constant_plan(
         settings.users,
         settings.run_time_s,
@@ -76,11 +89,36 @@ def _shape_plan(
     )
 
 
+def tokens_per_request(settings: Settings) -> float | None:
+    """Nominal tokens of a request in the mean: prefix, user text and asked maximum.
+
+    None when they do not set the pace.
+    """
+    if not settings.paced_by_tokens:
+        return None
+    prefix_tokens = settings.prefix_tokens if settings.prefixes else 0
+    return prefix_tokens + settings.prompt_tokens.mean + max(1.0, settings.output_tokens.mean)
+
+
+def length_of(settings: Settings, plan: Plan) -> str:
+    """How long the run will be, for whoever starts it; of a search its bounds."""
+    if plan.stage_count is not None:
+        expected_s = plan.expected_s
+        return "until stopped" if expected_s is None else f"about {expected_s:.0f} s"
+    what = "for a rate limit" if settings.shape == "limits" else f"up to {settings.users} users"
+    bounds = []
+    if settings.search_requests:
+        bounds.append(f"at most {settings.search_requests:,} requests")
+    if settings.run_time_s:
+        bounds.append(f"at most {settings.run_time_s:,.0f} s")
+    return ", ".join((f"searches {what}", *(bounds or ["until it is found"])))
+
+
 def choose_users(
     settings: Settings, user_classes: Mapping[TrafficKind, type[User]]
 ) -> list[type[User]]:
     """The classes of the run's users, weighted as ``--traffic`` says."""
-    if settings.shape == "open-loop":
+    if settings.shape in ("open-loop", "limits"):
         return [OpenLoopUser]
     for share in settings.traffic:
         user_classes[share.kind].weight = share.weight
@@ -97,6 +135,22 @@ def raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def refusal(settings: Settings, workers: int) -> str | None:
+    """Why these settings cannot be run by so many workers, and what to do; None when they can."""
+    most = settings.max_in_flight
+    if most and most < workers:
+        return (
+            f"--max-in-flight {most}: each of the {workers} workers needs one at least; write "
+            f"{workers} or more, or start fewer workers"
+        )
+    if settings.shape == "limits" and settings.retrying.retries:
+        return (
+            f"--retries {settings.retrying.retries}: leave it out with --shape limits, where "
+            "retries of refused requests would be more load than its rates say"
+        )
+    return too_many_users(settings, workers)
+
+
 def too_many_users(settings: Settings, workers: int) -> str | None:
     """What to do when the users need more descriptors than a process may open; None when not.
 
@@ -106,6 +160,7 @@ def too_many_users(settings: Settings, workers: int) -> str | None:
         "ladder": max(settings.stages),
         "spike": settings.spike_users,
         "open-loop": 0,  # what is in flight there is the endpoint's doing
+        "limits": 0,
     }
     users = -(-most.get(settings.shape, settings.users) // max(1, workers))
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -3,7 +3,7 @@ ends it with a complete folder, whatever ended it."""
 
 import logging
 import secrets as chance
-import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,22 @@ from locust.env import Environment
 from locust.runners import MasterRunner, Runner
 
 from hooks import messages
-from hooks.fleet import alive_workers, fleet_of
+from hooks.early_end import EarlyEnds
+from hooks.fleet import alive_workers, fleet_of, take_back
+from hooks.ignored_options import ignored_options
 from hooks.last_reports import LastReports
 from hooks.level_watch import LevelWatch
-from hooks.planning import choose_plan, choose_users, too_many_users
+from hooks.planning import choose_plan, choose_users, length_of
 from hooks.preflight_call import PreflightCall
-from hooks.reporting import ReportResult, make_report
+from hooks.reporting import Reporter
 from hooks.run_folder import create_run_folder
+from hooks.run_options import RunOptions, checked_settings
 from hooks.run_state import RunState
-from hooks.run_worker import RunWorker, prompt_plan, read_text
+from hooks.run_worker import RunWorker, prompt_plan
 from hooks.stage_guard import StageGuard
+from metrics.run_files import stage_to_wire
 from metrics.stage import Phase, Stage
-from options import NOT_IN_FORM
-from settings import Settings, SettingsError
+from settings import SettingsError
 from shapes.plan import Plan
 from workloads.traffic import TrafficKind
 
@@ -59,12 +62,10 @@ class RunMaster:
         self._preflight = PreflightCall(runner)
         self._fleet: list[str] = []
         self._last_reports = LastReports(runner)
-        self._printed = ""
+        self._reporter = Reporter()
         self._quitting = False
-        options = environment.parsed_options
-        self._spawn_rate_given = getattr(options, "spawn_rate", None) is not None
-        self._at_start = dict(vars(options)) if options is not None else {}
-        self._reporting: gevent.Greenlet | None = None
+        self._early_ends = EarlyEnds(runner)
+        self._run_options = RunOptions(environment)
         runner.register_message(messages.FINAL, self._on_final)
         runner.register_message(messages.TROUBLE, self._on_trouble)
         events = environment.events
@@ -95,18 +96,31 @@ class RunMaster:
         """Logical requests of the run that are over and reported."""
         return self._state.book.total().offered if self._state is not None else 0
 
+    def start_refusal(self, form: Mapping[str, str]) -> str | None:
+        """Why a start with this form of the page would begin no run; None when nothing is wrong.
+
+        The endpoint itself is only asked when the run begins.
+        """
+        if self._state is not None or self._runner.shape_greenlet is not None:
+            return "a run is under way: stop it, or wait for its end"
+        try:
+            checked_settings(self._run_options.with_form(form), self._workers)
+        except SettingsError as error:
+            return str(error)
+        return None
+
     def begin(self) -> Plan | None:
         """Start a run: settings, preflight, folder, workers; None when it was refused."""
-        self._printed, self._environment.process_exit_code = "", None
+        self._reporter.clear()
+        self._environment.process_exit_code = None
+        options = self._run_options.now()
         try:
-            settings = Settings.from_options(self._options(), read_text)
+            settings = checked_settings(options, self._workers)
         except SettingsError as error:
             return self._refuse(str(error), EXIT_USAGE)
-        except OSError as error:
-            return self._refuse(f"{error.filename}: {error.strerror}", EXIT_USAGE)
-        workers = self._runner.worker_count if isinstance(self._runner, MasterRunner) else 1
-        if (trouble := too_many_users(settings, workers)) is not None:
-            return self._refuse(trouble, EXIT_USAGE)
+        at_start = self._run_options.at_start
+        for sentence in ignored_options(options, at_start):
+            log.warning("%s", sentence)
         started_at = datetime.now(UTC)
         run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{chance.token_hex(3)}"
         checked = self._preflight.ask(settings, run_id)
@@ -122,7 +136,9 @@ class RunMaster:
         salt = f"seed-{settings.seed}" if settings.seed is not None else chance.token_hex(8)
         drain_limit_s = float(self._environment.stop_timeout or 0) + 5.0
         self._fleet = fleet_of(self._runner)
-        plan = choose_plan(settings, self._spawn_rate_given, drain_limit_s, len(self._fleet))
+        rate_given = at_start.get("spawn_rate") is not None
+        chosen = choose_plan(settings, rate_given, drain_limit_s, len(self._fleet))
+        plan = self._early_ends.bound(run_id, chosen, settings, drain_limit_s)
         self._state = RunState(
             run_id=run_id,
             name=name,
@@ -137,12 +153,14 @@ class RunMaster:
         self._state.save()
         self._environment.user_classes = choose_users(settings, self._user_classes)
         self._last_reports.clear()
-        self._watch = LevelWatch(adaptive=plan.stage_count is None)
+        self._watch = LevelWatch(plan.stage_count is None, settings.shape == "limits")
         self._guard = StageGuard(self._watch)
         self._runner.send_message(messages.BEGIN, self._begin_message())
         self._saver = gevent.spawn(self._save_again_and_again)
         self._plan = plan
-        self._say_plan(settings, checked["model"])
+        log.info("target %s, model %s", settings.endpoint.url, checked["model"])
+        length = length_of(settings, plan)
+        log.info("shape %s, %s; results go to %s", settings.shape, length, folder.path)
         return plan
 
     def announce(self, stage: Stage, phase: Phase, users: int) -> None:
@@ -150,13 +168,11 @@ class RunMaster:
         if self._state is None:
             return
         log.info("%s", self._state.describe(stage, phase, users))
+        take_back(self._runner)
         self._guard.enter(stage, phase, alive_workers(self._runner, self._state.workers))
         self._state.last_phase = {
             "run_id": self._state.run_id,
-            "stage": stage.id,
-            "kind": stage.kind,
-            "target_users": stage.target_users,
-            "rate_rps": stage.rate_rps,
+            **stage_to_wire(stage),
             "phase": phase.value,
             "users": users,
         }
@@ -169,12 +185,9 @@ class RunMaster:
 
     # --- beginning -----------------------------------------------------------------------------
 
-    def _options(self) -> dict[str, Any]:
-        options = dict(vars(self._environment.parsed_options))
-        options["host"] = self._environment.host or options.get("host") or ""
-        # The form does not show these, but whoever reaches the page could send them all the same.
-        options.update({name: self._at_start.get(name) for name in NOT_IN_FORM})
-        return options
+    @property
+    def _workers(self) -> int:
+        return self._runner.worker_count if isinstance(self._runner, MasterRunner) else 1
 
     def _begin_message(self) -> dict[str, Any]:
         state = self._state
@@ -191,14 +204,8 @@ class RunMaster:
 
     def _refuse(self, reason: str, exit_code: int) -> None:
         self._environment.process_exit_code = exit_code
-        self._printed = f"swarmgauge: the run did not start: {reason}"
+        self._reporter.text = f"swarmgauge: the run did not start: {reason}"
         log.error("the run did not start: %s", reason)
-
-    def _say_plan(self, settings: Settings, model: str) -> None:
-        expected_s = self._plan.expected_s if self._plan is not None else None
-        takes = "until stopped" if expected_s is None else f"about {expected_s:.0f} s"
-        log.info("target %s, model %s", settings.endpoint.url, model)
-        log.info("shape %s, %s; results go to %s", settings.shape, takes, self._folder_path)
 
     # --- while it runs -------------------------------------------------------------------------
 
@@ -218,6 +225,7 @@ class RunMaster:
         if self._state is not None and report["run_id"] == self._state.run_id:
             self._state.accept(report)
             self._watch.accept(report)
+            self._early_ends.accept(report)
 
     def _on_final(self, environment: Environment, msg: Any, **_: Any) -> None:
         self._accept(msg.data)
@@ -239,6 +247,7 @@ class RunMaster:
                 self._accept(report)
             if (state := self._state) is not None:
                 self._guard.check(alive_workers(self._runner, state.workers), state.book)
+                self._early_ends.check(state.in_flight, state.last_phase)
             if self._state is not None and seconds % SAVE_PERIOD_S == 0:
                 try:
                     self._state.save()
@@ -251,6 +260,8 @@ class RunMaster:
     def _on_test_stopping(self, environment: Environment, **_: Any) -> None:
         # Workers that have stopped report as ready again: the run is no longer one to join.
         self._plan = None
+        if self._state is not None and not fleet_of(self._runner):
+            self._state.no_worker_left()
 
     def _on_test_stop(self, environment: Environment, **_: Any) -> None:
         self._finish()
@@ -261,12 +272,13 @@ class RunMaster:
             self._quitting = True
             self._runner.stop()
         self._finish()
-        if self._reporting is not None:
-            self._reporting.join()
+        self._reporter.join()
+        if self._reporter.exit_code is not None:
+            self._environment.process_exit_code = self._reporter.exit_code
 
     def _on_quit(self, exit_code: int, **_: Any) -> None:
-        if self._printed:
-            print(self._printed, flush=True)
+        if self._reporter.text:
+            print(self._reporter.text, flush=True)
 
     def _finish(self) -> None:
         state = self._state
@@ -280,21 +292,7 @@ class RunMaster:
         headless = bool(getattr(self._environment.parsed_options, "headless", False))
         state.end(self._last_reports.workers, stopped_by_hand=not headless)
         if headless or self._quitting:
-            log.info("writing the report")
-            self._use(make_report(state.folder.path))
+            self._reporter.report(state.folder.path)
         else:
             # The page goes on meanwhile.
-            self._reporting = gevent.spawn(self._report_later, state.folder.path)
-
-    def _report_later(self, path: Path) -> None:
-        result = make_report(path)
-        log.info("report: %s", path / "report.html")
-        print(result.text, file=sys.stderr, flush=True)
-
-    def _use(self, result: ReportResult) -> None:
-        self._printed = result.text
-        self._environment.process_exit_code = result.exit_code
-
-    @property
-    def _folder_path(self) -> Path | None:
-        return self._state.folder.path if self._state is not None else None
+            self._reporter.report_later(state.folder.path)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hooks.run_folder import RunFolder
-from metrics.run_files import RUN_SCHEMA
+from metrics.run_files import RUN_SCHEMA, stage_to_wire
 from metrics.stage import COLD_STAGE, Phase, Stage
 from metrics.tally import TallyBook
 from settings import Settings
-from shapes.plan import Plan
+from shapes.bounded import BoundedPlan
 
 _PACKAGES = ("locust", "gevent", "geventhttpclient", "openai", "sseclient-py")
 
@@ -30,7 +30,7 @@ class RunState:
         salt: str,
         prefix_hashes: Sequence[str],
         preflight: dict[str, Any],
-        plan: Plan,
+        plan: BoundedPlan,
     ) -> None:
         self.run_id = run_id
         self.name = name
@@ -51,6 +51,7 @@ class RunState:
         self._series: list[dict[str, Any]] = []
         self.last_phase: dict[str, Any] | None = None
         self.end_reason: str | None = None
+        self._search_ended: str | None = None
         self.ended_at: datetime | None = None
 
     @property
@@ -66,6 +67,11 @@ class RunState:
         self.folder.append(report["rows"])
         self.marks.extend(report["marks"])
         self.book.merge(TallyBook.from_wire(report["tallies"]))
+
+    def no_worker_left(self) -> None:
+        """The run ends because nobody is left to send its requests."""
+        if self.end_reason is None and self.plan.stage_count is None:
+            self._search_ended = "no worker was left"
 
     def end(self, finals: set[str], stopped_by_hand: bool) -> None:
         """The run is over: note who is missing and how it ended, and save."""
@@ -90,9 +96,11 @@ class RunState:
             return "drain: waiting for the answers under way"
         if stage.id == COLD_STAGE:
             return "cold start: waiting idle" if phase is Phase.IDLE else "cold start: asking"
+        if phase is Phase.IDLE:
+            return f"stage {stage.id + 1}: waiting idle, so that what went wrong may settle"
         stages = self.plan.stage_count
         of_stages = "" if stages is None else f"/{stages}"
-        load = _users(users) if stage.rate_rps is None else f"{stage.rate_rps:g} requests/s"
+        load = _users(users) if stage.rate_rps is None else stage.load
         what = {
             Phase.RAMP: f"going from {users} to {_users(stage.target_users)}",
             Phase.SETTLE: f"{load}, settling",
@@ -104,8 +112,13 @@ class RunState:
             f"({counts.ok} ok, {counts.failed} failed, {counts.rate_limited_attempts} x 429 so far)"
         )
 
+    def _early_end(self) -> dict[str, Any]:
+        order = self.plan.ended_early
+        return {} if order is None else {"ended_early": order.reason, "ended_by": order.kind.value}
+
     def _values(self) -> dict[str, Any]:
         settings = self.settings
+        search_ended = self._search_ended or self.plan.ended_by
         return {
             "schema": RUN_SCHEMA,
             "run_id": self.run_id,
@@ -114,6 +127,8 @@ class RunState:
             "ended_at": self.ended_at.isoformat(timespec="milliseconds") if self.ended_at else None,
             "complete": self.end_reason == "finished",
             "end_reason": self.end_reason,
+            **({"search_ended": search_ended} if search_ended else {}),
+            **self._early_end(),
             "url": settings.endpoint.url,
             "model": self.model,
             "settings": _public_options(settings),
@@ -122,15 +137,7 @@ class RunState:
             "salt": self.salt,
             "prefix_hashes": list(self.prefix_hashes),
             "shape": settings.shape,
-            "stage_plan": [
-                {
-                    "stage": s.id,
-                    "kind": s.kind,
-                    "target_users": s.target_users,
-                    "rate_rps": s.rate_rps,
-                }
-                for s in self.plan.stages
-            ],
+            "stage_plan": [stage_to_wire(stage) for stage in self.plan.stages],
             "slo": str(settings.options.get("slo") or ""),
             "max_fail_ratio": settings.max_fail_ratio,
             "workers": [

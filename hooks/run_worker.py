@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from gevent.lock import Semaphore
 from locust.env import Environment
 from locust.runners import Runner, WorkerRunner
 
@@ -23,14 +22,15 @@ from hooks.health_series import HealthSeries
 from hooks.recorder import Recorder
 from hooks.run_options import read_text
 from metrics.record import RequestRecord
-from metrics.run_files import SPOOL_FOLDER
-from metrics.stage import Phase, PhaseMark, Stage
+from metrics.run_files import SPOOL_FOLDER, stage_from_wire
+from metrics.stage import Phase, PhaseMark
 from settings import Settings, SettingsError
 from users.masking import Masker
 from users.preflight import PreflightResult, preflight, refusal
 from users.retry_policy import retry_policy
 from users.run_context import CURRENT_RUN, RunContext
 from users.secrets import load_secrets
+from users.slots import Slots
 from users.transports import open_transports
 from workloads.arrivals import count_share
 from workloads.prompts import PromptPlan
@@ -181,7 +181,7 @@ class RunWorker:
             return
         if data["run_id"] != self._context.run_id:
             return
-        stage = Stage(data["stage"], data["kind"], data["target_users"], data["rate_rps"])
+        stage = stage_from_wire(data)
         phase = Phase(data["phase"])
         self._keep_gc_pauses()  # they belong to the phase that ends here
         at_s = self._context.enter(stage, phase)
@@ -245,12 +245,12 @@ class RunWorker:
         CURRENT_RUN.context = None
 
 
-def _slots(settings: Settings, position: int | None, workers: int) -> Semaphore | None:
+def _slots(settings: Settings, position: int | None, workers: int) -> Slots | None:
     """This worker's share of what may be in flight; one that joined late gets one slot."""
     if not settings.max_in_flight:
         return None
     share = 0 if position is None else count_share(settings.max_in_flight, position, workers)
-    return Semaphore(max(1, share))
+    return Slots(max(1, share))
 
 
 def prompt_plan(settings: Settings, salt: str) -> PromptPlan:

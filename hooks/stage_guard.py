@@ -26,14 +26,15 @@ class StageGuard:
 
     def enter(self, stage: Stage, phase: Phase, workers: Set[str]) -> None:
         """A phase begins with these workers."""
-        if self._stage is None or stage.id != self._stage.id:
+        if self._stage is None or stage.id != self._stage.id or phase is Phase.RAMP:
+            # Who is lost in the pause before a level takes no part in it.
             self._workers = frozenset(workers)
         self._stage, self._phase = stage, phase
 
     def check(self, workers: Set[str], book: TallyBook) -> None:
         """Look at the present stage; asked about once a second."""
         stage = self._stage
-        if stage is None or self._phase is Phase.DRAIN:
+        if stage is None or self._phase in (Phase.DRAIN, Phase.IDLE):
             return
         lost = self._workers - workers
         if lost:

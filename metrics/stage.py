@@ -34,13 +34,29 @@ class Stage:
     ``id`` counts from 0 in the order of the run; ``kind`` names the shape's reason for it
     (``level``, ``constant``, ``soak``, ``base``, ``burst``, ``after``, ``rate``, ``cold``,
     ``drain``); ``target_users`` is the closed-loop population wanted, in an open loop the number of
-    workers. ``rate_rps`` is the open loop's rate over the fleet, in requests/s.
+    workers. ``rate_rps`` is the open loop's rate over the fleet, in requests/s. Where nominal tokens
+    set the pace, ``rate_tokens_per_s`` is the rate and ``rate_rps`` the mean that follows from it.
     """
 
     id: int
     kind: str
     target_users: int
     rate_rps: float | None = None
+    rate_tokens_per_s: float | None = None
+
+    @property
+    def load(self) -> str:
+        """What the stage offers, in words: users, requests/s or tokens/min."""
+        return load_text(self.target_users, self.rate_rps, self.rate_tokens_per_s)
+
+
+def load_text(users: int, rate_rps: float | None, tokens_per_s: float | None = None) -> str:
+    """A load in words, in the unit that it was asked for."""
+    if tokens_per_s is not None:
+        return f"{60 * tokens_per_s:,.0f} tokens/min"
+    if rate_rps is not None:
+        return f"{rate_rps:g} requests/s"
+    return f"{users:,} user" + ("" if users == 1 else "s")
 
 
 ASIDE = (Phase.COLD, Phase.WARMUP)

@@ -43,6 +43,11 @@ class ColdStartPlan:
         expected_s = self._plan.expected_s
         return None if expected_s is None else expected_s + self._idle_s
 
+    @property
+    def ended_by(self) -> str | None:
+        """As the other plan has it."""
+        return self._plan.ended_by
+
     def next(self, seen: Observation) -> Directive | None:
         """Idle, then the probe, then the other plan's directives."""
         if self._over:

@@ -2,7 +2,7 @@
 
 A level lasts until it holds enough: first until every user has finished a request sent at this
 level (the burst of their start is over), then until the wanted successes have come. Time only
-bounds it.
+bounds it. After a void level nobody asks for a while before the next one.
 """
 
 from metrics.knee_level import Level
@@ -13,6 +13,13 @@ from shapes.plan import Directive, Observation, Progress, ramp_limit_s
 
 LEAST_HOLD_S = 5.0
 WARM_LIMIT_S = 120.0
+PAUSE_S = 10.0
+# Longer than a gateway commonly leaves out a replica that failed (5 s), than the seconds for which
+# other work keeps a client busy, and than a fleet takes to agree on who is left of it.
+"""How long nobody asks after a void level, from when its users have left."""
+MISSING_TICKS = 2
+# One tick may fall between the reports of two workers.
+"""Looks in a row without all users after which a level is void."""
 HOPELESS_FAILURES = 40
 HOPELESS_RATIO = 0.2
 """A level is cut when so many, and this share, have failed: more of it would only hurt."""
@@ -45,6 +52,8 @@ class KneePlan:
         self._began_s: float | None = None
         self._run_began_s = 0.0
         self._began_with = 0
+        self._users_missing = 0
+        self._alone_since_s: float | None = None
         self._not_reached: set[int] = set()
 
     @property
@@ -78,6 +87,18 @@ class KneePlan:
         """What was asked for at each level, in order."""
         return tuple(self._orders)
 
+    @property
+    def ended_by(self) -> str | None:
+        """The budget that ended the search before it knew enough, as a sentence; else None."""
+        bounds = self._search.settings
+        spent = {
+            "levels": f"the budget of {bounds.most_levels} levels was spent",
+            "requests": f"the budget of {bounds.most_requests or 0:,} requests was spent: "
+            f"after {self._search.spent_requests:,} there was no room for another level",
+            "seconds": f"the budget of {bounds.most_s or 0:,.0f} s was spent",
+        }
+        return spent[self._search.ended_by] if self._search.ended_by else None
+
     def next(self, seen: Observation) -> Directive | None:
         """The directive from now on; None when the drain is over."""
         if self._began_s is None:
@@ -89,8 +110,12 @@ class KneePlan:
         else:
             self._move_on(seen)
         stage = self._stages[-1]
-        rate = self._spawn_rate or float(max(1, abs(stage.target_users - self._began_with)))
-        return Directive(stage, self._phase, rate, self._reason)
+        return Directive(stage, self._phase, self._rate(stage), self._reason)
+
+    def _rate(self, stage: Stage) -> float:
+        # As many a second as there are at most: Locust starts a fleet anew from no users a minute
+        # after it lost a worker, and a lower rate would thin out the level that is held then.
+        return self._spawn_rate or float(max(1, stage.target_users, self._began_with))
 
     def _for_s(self, seen: Observation) -> float:
         return seen.now_s - (self._began_s or 0.0)
@@ -98,21 +123,46 @@ class KneePlan:
     def _move_on(self, seen: Observation) -> None:
         stage = self._stages[-1]
         for_s = self._for_s(seen)
-        if self._phase is Phase.RAMP:
-            rate = self._spawn_rate or float(stage.target_users)
-            if seen.users == stage.target_users:
-                self._enter(Phase.SETTLE, seen)
-            elif for_s > ramp_limit_s(stage.target_users - self._began_with, rate):
-                self._not_reached.add(stage.id)
-                self._finish_level(seen, void="its users never all ran")
+        if self._phase is Phase.IDLE:
+            if self._rested(seen):
+                self._enter(Phase.RAMP, seen)
             return
         progress = self._progress(seen)
-        if self._phase is Phase.SETTLE:
+        if progress.spoilt:
+            self._finish_level(seen)
+        elif self._phase is Phase.RAMP:
+            change = stage.target_users - self._began_with
+            if seen.users == stage.target_users:
+                self._enter(Phase.SETTLE, seen)
+            elif for_s > ramp_limit_s(change, self._rate(stage), self._drain_limit_s):
+                self._not_reached.add(stage.id)
+                self._finish_level(seen, void="its users never all ran")
+        elif self._phase is Phase.SETTLE:
             warm = progress.warm_users >= stage.target_users
             if (warm and for_s >= self._settle_s) or for_s >= max(WARM_LIMIT_S, self._settle_s):
                 self._enter(Phase.HOLD, seen)
-        elif self._enough(progress, for_s):
-            self._finish_level(seen)
+        else:
+            self._count_missing(seen)
+            if self._enough(progress, for_s):
+                missing = self._users_missing >= MISSING_TICKS
+                self._finish_level(
+                    seen, "its users did not all run throughout" if missing else None
+                )
+
+    def _rested(self, seen: Observation) -> bool:
+        """Whether nobody has asked for long enough; leaving users are waited for within bounds."""
+        if self._alone_since_s is None and (
+            seen.users == 0 or self._for_s(seen) >= self._drain_limit_s
+        ):
+            self._alone_since_s = seen.now_s
+        return self._alone_since_s is not None and seen.now_s - self._alone_since_s >= PAUSE_S
+
+    def _count_missing(self, seen: Observation) -> None:
+        """Count the looks in a row that missed users; enough of them stay counted."""
+        if seen.users != self._stages[-1].target_users:
+            self._users_missing += 1
+        elif self._users_missing < MISSING_TICKS:
+            self._users_missing = 0
 
     def _enough(self, progress: Progress, for_s: float) -> bool:
         order = self._orders[-1]
@@ -161,16 +211,17 @@ class KneePlan:
             self._reason = f"{wish.users} users: {wish.reason}"
             kind = "down" if wish.kind is OrderKind.DOWN else "level"
             self._stages.append(Stage(number, kind, wish.users))
-            self._enter(Phase.RAMP, seen)
+            void = any(level.void is not None for level in self._search.levels[-1:])
+            self._enter(Phase.IDLE if void else Phase.RAMP, seen)
         else:
             self._stages.append(Stage(number, "drain", 0))
-            budget = self._search.ended_by
-            ended = f" (ended by the bound on {budget})" if budget else ""
+            ended = f" ({self.ended_by})" if self.ended_by else ""
             self._reason = f"the search is over{ended}: {wish.sentence()}"
             self._enter(Phase.DRAIN, seen)
 
     def _enter(self, phase: Phase, seen: Observation) -> None:
         self._phase = phase
         self._began_s = seen.now_s
+        self._users_missing, self._alone_since_s = 0, None
         if phase is Phase.RAMP:
             self._began_with = seen.users

@@ -9,22 +9,25 @@ from shapes.steps import Step, StepPlan
 
 
 class OpenLoopPlan(StepPlan):
-    """One step for each rate (requests/s over the fleet); a rate that is not carried is the last.
+    """One step for each rate over the fleet; a rate that is not carried is the last.
 
-    There is one user on each of ``workers``, which sends that worker's share of the arrivals.
+    Rates are requests/s, or nominal tokens/s where ``tokens_per_request`` is given: how many a
+    request has in the mean. There is one user on each of ``workers``, which sends that worker's
+    share of the arrivals.
     """
 
     def __init__(
         self,
-        rates_rps: Sequence[float],
+        rates: Sequence[float],
         hold_s: float,
         settle_s: float,
         workers: int,
         drain_limit_s: float,
+        tokens_per_request: float | None = None,
     ) -> None:
         steps = [
-            Step(Stage(number, "rate", workers, rate), settle_s, hold_s)
-            for number, rate in enumerate(rates_rps)
+            Step(rate_stage(number, workers, rate, tokens_per_request), settle_s, hold_s)
+            for number, rate in enumerate(rates)
         ]
         super().__init__(steps, float(workers), drain_limit_s)
         self._samples: list[tuple[float, int]] = []
@@ -46,3 +49,12 @@ class OpenLoopPlan(StepPlan):
             return False
         self.trend = trend
         return True
+
+
+def rate_stage(
+    number: int, workers: int, rate: float, tokens_per_request: float | None = None
+) -> Stage:
+    """A step of an open loop; the rate's unit is as in :class:`OpenLoopPlan`."""
+    if tokens_per_request is None:
+        return Stage(number, "rate", workers, rate)
+    return Stage(number, "rate", workers, rate / tokens_per_request, rate)

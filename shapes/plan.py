@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from metrics.knee_level import Level
+from metrics.limits_attempts import Attempts
 from metrics.stage import Phase, Stage
 
 RAMP_GRACE_S = 15.0
@@ -30,6 +31,10 @@ class Progress:
     """Requests of the stage that have ended, from its beginning on."""
     mean_latency_s: float = 0.0
     """Of the successes; 0 without one."""
+    spoilt: bool = False
+    """Whether nothing more can come of the stage: it need not be held any longer."""
+    rate_limited: int = 0
+    """429s among the failed."""
 
 
 class Measured(Protocol):
@@ -40,6 +45,9 @@ class Measured(Protocol):
 
     def level(self, stage: Stage, held_s: float) -> Level:
         """What a stage measured until now, as the search for the knee takes it."""
+
+    def attempts(self, stage: int | None = None) -> Attempts:
+        """What is known of the attempts of a stage, or of the whole run; one clock for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,8 @@ class Directive:
 
     @property
     def target_users(self) -> int:
-        """How many users the stage wants; a drain wants none."""
-        return 0 if self.phase is Phase.DRAIN else self.stage.target_users
+        """How many users the stage wants; a drain and a pause want none."""
+        return 0 if self.phase in (Phase.DRAIN, Phase.IDLE) else self.stage.target_users
 
 
 class Plan(Protocol):
@@ -96,7 +104,16 @@ class Plan(Protocol):
     def expected_s(self) -> float | None:
         """Roughly how long the plan takes, in seconds; None when it runs until it is stopped."""
 
+    @property
+    def ended_by(self) -> str | None:
+        """The bound that ended a search before it knew enough, as a sentence; else None."""
 
-def ramp_limit_s(users_to_add: int, spawn_rate: float) -> float:
-    """How long a ramp may take before its stage is given up as not reached."""
-    return 2 * abs(users_to_add) / spawn_rate + RAMP_GRACE_S
+
+def ramp_limit_s(change: int, spawn_rate: float, drain_limit_s: float) -> float:
+    """How many seconds a ramp may take before its stage is given up as not reached.
+
+    ``change`` is in users. Those that leave finish their answers first, for which they have
+    ``drain_limit_s`` more.
+    """
+    limit_s = 2 * abs(change) / spawn_rate + RAMP_GRACE_S
+    return limit_s + drain_limit_s if change < 0 else limit_s

@@ -61,6 +61,11 @@ class StepPlan:
             total_s += step.settle_s + step.hold_s
         return total_s
 
+    @property
+    def ended_by(self) -> None:
+        """No bound ends it: its steps do."""
+        return None
+
     def next(self, seen: Observation) -> Directive | None:
         """The directive from now on; None when the drain is over."""
         if self._since_s is None:
@@ -85,7 +90,9 @@ class StepPlan:
         if self._phase is Phase.RAMP:
             if seen.users == step.stage.target_users:
                 self._enter(Phase.SETTLE if step.settle_s > 0 else Phase.HOLD, seen)
-            elif for_s > self._ramp_limit_s(step.stage):
+            elif for_s > ramp_limit_s(
+                step.stage.target_users - self._began_with, self._spawn_rate, self._drain_limit_s
+            ):
                 self._not_reached.add(step.stage.id)
                 self._next_step(seen)
         elif self._ends_early(seen):
@@ -95,10 +102,6 @@ class StepPlan:
             self._enter(Phase.HOLD, seen)
         elif self._phase is Phase.HOLD and step.hold_s is not None and for_s >= step.hold_s:
             self._next_step(seen)
-
-    def _ramp_limit_s(self, stage: Stage) -> float:
-        change = stage.target_users - self._began_with
-        return ramp_limit_s(change, self._spawn_rate) + (self._drain_limit_s if change < 0 else 0)
 
     def _next_step(self, seen: Observation) -> None:
         self._position += 1

@@ -157,6 +157,29 @@ def test_a_lost_worker_voids_the_level():
     assert watch.level(Stage(2, "level", 1), 5.0).void is None
 
 
+def test_who_is_lost_in_the_pause_before_a_level_does_not_void_it():
+    """The level is held by those that are there when its users come."""
+    watch = watching(report(record(11.0), marks=[mark()]))
+    guard = StageGuard(watch)
+    guard.enter(LEVEL, Phase.IDLE, frozenset({"a", "b"}))
+    guard.check(frozenset({"a"}), TallyBook())
+    guard.enter(LEVEL, Phase.RAMP, frozenset({"a"}))
+    guard.check(frozenset({"a"}), TallyBook())
+
+    assert watch.level(LEVEL, 5.0).void is None
+
+
+def test_a_lost_worker_spoils_the_level_and_a_busy_client_does_not():
+    """Half a fleet's level tells nothing; a busy moment may yet be small in the whole window."""
+    lost, busy = LevelWatch(adaptive=True), LevelWatch(adaptive=True)
+    guarded(lost).check(frozenset({"a"}), TallyBook())
+    guarded(busy).check(frozenset({"a", "b"}), lagging(0.2))
+
+    assert lost.progress(3).spoilt
+    assert not busy.progress(3).spoilt
+    assert busy.level(LEVEL, 5.0).void
+
+
 @pytest.mark.parametrize(
     ("book", "void"),
     [

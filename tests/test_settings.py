@@ -5,9 +5,9 @@ import json
 import pytest
 from locust.argument_parser import get_empty_argument_parser
 
+from metrics.prices import Prices
 from options import OPTION_NAMES, add_arguments, option_flag
 from settings import (
-    Pricing,
     Settings,
     SettingsError,
     TimeLimits,
@@ -108,6 +108,7 @@ def test_every_option_reaches_its_setting():
         price_in=1.0,
         price_cached=0.5,
         price_out=2.0,
+        gpu_hour_price=4.0,
         gpus=3,
         budget=10.0,
         prompt_tokens="uniform:1-9",
@@ -146,7 +147,8 @@ def test_every_option_reaches_its_setting():
     assert (settings.quota_stop, settings.max_in_flight) == (4, 6)
     assert settings.leaving.ratio == 0.25
     assert settings.leaving.after_s.describe() == "uniform:1-2"
-    assert settings.pricing == Pricing(1.0, 0.5, 2.0, 0.0, 3, 10.0)
+    assert settings.prices == Prices(1.0, 0.5, 2.0, 4.0, 3)
+    assert settings.budget == 10.0
     assert settings.prompt_tokens.describe() == "uniform:1-9"
     assert settings.output_tokens.describe() == "7"
     assert settings.think_time_s.describe() == "exponential:2"

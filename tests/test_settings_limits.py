@@ -19,7 +19,8 @@ def test_by_default_nothing_is_sent_twice_and_nothing_is_priced():
     assert settings.retrying.budget_ratio is None
     assert {408, 429, 500, 502, 503, 504, 529} == settings.retrying.statuses
     assert 0 == settings.leaving.ratio
-    assert 0 == settings.pricing.budget == settings.pricing.per_m_in
+    assert not settings.prices.given
+    assert 0 == settings.budget
     assert 0 == settings.max_in_flight
 
 
@@ -61,9 +62,10 @@ def test_any_text_is_rates_or_a_clear_error(text):
         ({"cancel_ratio": 1.5}, "--cancel-ratio 1.5: write 1 at most"),
         ({"cancel_after": "soon"}, "--cancel-after"),
         ({"price_in": -1.0}, "--price-in -1"),
-        ({"price_cached": 0.1}, "--price-cached: give --price-in too"),
-        ({"price_in": 1.0, "gpu_hour_price": 2.0}, "--gpu-hour-price: give it or prices"),
-        ({"budget": 5.0}, "--budget: give prices"),
+        ({"price_cached": 0.1}, "--price-cached 0.1 without --price-in"),
+        ({"price_in": 1.0}, "--price-in without --price-out"),
+        ({"gpus": 2}, "--gpus 2 without --gpu-hour-price"),
+        ({"budget": 5.0}, "--budget: give --price-in and --price-out, or --gpu-hour-price"),
         ({"gpus": 0}, "--gpus 0"),
         ({"max_in_flight": -2}, "--max-in-flight -2"),
     ],

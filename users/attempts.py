@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 import gevent
 from gevent import GreenletExit
 from gevent.event import Event
-from gevent.lock import Semaphore
 
 from metrics.outcome import Outcome
 from stream.limit_headers import LimitHeaders, read_limit_headers
@@ -20,12 +19,12 @@ from stream.reply import Reply, ReplyReader
 from users.classify import Verdict, classify
 from users.retry_policy import AttemptEnd, GiveUp, Retry, status_in_code
 from users.run_context import RunContext
+from users.slots import Slots
 from users.wire import ChatRequest, ChatTransport, WireFacts, WireFailure
 
 log = logging.getLogger("swarmgauge.users")
 
 
-_SLOT_CHECK_S = 0.5
 _STOPPED = "told to stop while it waited to ask"
 
 
@@ -155,15 +154,14 @@ def _attempt_again_and_again(
             return
 
 
-def _takes_slot(slots: Semaphore, leaving: Event | None, attempts: Attempts) -> bool:
+def _takes_slot(slots: Slots, leaving: Event | None, attempts: Attempts) -> bool:
     """Wait for a slot; False when the user is told to stop before there is one."""
     asked_at_s = time.perf_counter()
     try:
-        while not slots.acquire(timeout=_SLOT_CHECK_S):
-            if leaving is not None and leaving.is_set():
-                attempts.left = _STOPPED
-                return False
-        return True
+        taken = slots.take(leaving)
+        if not taken:
+            attempts.left = _STOPPED
+        return taken
     finally:
         attempts.slot_wait_s += time.perf_counter() - asked_at_s
 

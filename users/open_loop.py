@@ -4,9 +4,11 @@ There is one on each worker. Each arrival is a greenlet of its own, so that a sl
 nobody; times are absolute, so that a late arrival moves no other.
 """
 
+import itertools
 import logging
 import random
 import time
+from collections.abc import Iterator
 
 from gevent.event import Event
 from gevent.pool import Group
@@ -25,7 +27,7 @@ from users.chat_user import (
     patience_s,
 )
 from users.run_context import CURRENT_RUN, RunContext
-from workloads.arrivals import Arrival, share_of
+from workloads.arrivals import Arrival, ArrivalKind, ArrivalProcess, share_of
 from workloads.traffic import TrafficKind
 
 LATEST_S = 1.0
@@ -34,6 +36,8 @@ LATEST_S = 1.0
 _ASKING_AS: dict[TrafficKind, type[ChatUser]] = {
     user_class.kind: user_class for user_class in (StreamingChatUser, BlockingChatUser, SdkChatUser)
 }
+
+_EVENLY = ArrivalProcess(ArrivalKind.CONSTANT, 0.0)
 
 log = logging.getLogger("swarmgauge.users")
 
@@ -92,23 +96,42 @@ class OpenLoopUser(User):
             self._spawn(stage, Arrival(number, 0.0), time.perf_counter())
             self._asking.join()
         elif stage is not None and phase in (Phase.SETTLE, Phase.HOLD) and stage.rate_rps:
-            self._send_share(stage, stage.rate_rps)
+            self._send_share(stage)
         else:
             self._wait(None)
 
-    def _send_share(self, stage: Stage, rate_rps: float) -> None:
+    def _send_share(self, stage: Stage) -> None:
         """This worker's arrivals of one stage, until the stage is over."""
         context = self.context
         began_s, _ = context.bounds_s(stage)
         if began_s is None or context.position is None:
             self._wait(None)
             return
-        schedule_s = context.settings.arrivals.schedule_s(rate_rps, context.schedule_chance(stage))
-        for arrival in share_of(schedule_s, context.position, context.workers):
+        for arrival in share_of(self._schedule_s(stage), context.position, context.workers):
             due_at_s = began_s + arrival.due_s
             if not self._is_due(stage, due_at_s):
                 return
             self._spawn(stage, arrival, due_at_s)
+
+    def _schedule_s(self, stage: Stage) -> Iterator[float]:
+        """When all arrivals of the fleet are due, in seconds from the stage's beginning."""
+        settings, chance = self.context.settings, self.context.schedule_chance(stage)
+        # Chance clumps would be refused at a rate that a limiter carries.
+        arrivals = _EVENLY if settings.shape == "limits" else settings.arrivals
+        if stage.rate_tokens_per_s is None:
+            return arrivals.schedule_s(stage.rate_rps or 0.0, chance)
+        tokens = (self._nominal_tokens(stage, number) for number in itertools.count())
+        return arrivals.token_schedule_s(stage.rate_tokens_per_s, tokens, chance)
+
+    def _nominal_tokens(self, stage: Stage, number: int) -> int:
+        """Of an arrival: its prompt's and the asked maximum, whichever worker sends it."""
+        max_tokens = self._draw(self.context.schedule_chance(stage, number))[1]
+        return self.context.plan.first_nominal_tokens(stage.id, number) + max_tokens
+
+    def _draw(self, chance: random.Random) -> tuple[TrafficKind, int]:
+        """The kind and the asked maximum of an arrival; the first that its chance decides."""
+        kind = chance.choices(self._kinds, self._weights)[0]
+        return kind, self.context.settings.output_tokens.sample_tokens(chance)
 
     def _is_due(self, stage: Stage, due_at_s: float) -> bool:
         """Wait until then; False when the stage is over before."""
@@ -129,9 +152,7 @@ class OpenLoopUser(User):
             self._wake.wait(limit_s)
 
     def _spawn(self, stage: Stage, arrival: Arrival, due_at_s: float) -> None:
-        chance = self.context.schedule_chance(stage, arrival.number)
-        kind = chance.choices(self._kinds, self._weights)[0]
-        wish = self._wish(stage, arrival, kind, due_at_s, chance)
+        kind, wish = self._wish(stage, arrival, due_at_s)
         if self._left_at_s is not None or _id_of(self.context.stage) != stage.id:
             late_s = time.perf_counter() - due_at_s
             if late_s > LATEST_S:
@@ -143,20 +164,14 @@ class OpenLoopUser(User):
         self._unbegun[number] = kind, wish
         self._asking.spawn(self._ask, number)
 
-    def _wish(
-        self,
-        stage: Stage,
-        arrival: Arrival,
-        kind: TrafficKind,
-        due_at_s: float,
-        chance: random.Random,
-    ) -> Wish:
+    def _wish(self, stage: Stage, arrival: Arrival, due_at_s: float) -> tuple[TrafficKind, Wish]:
         """What an arrival asks: it follows from its number, whichever worker sends it."""
         context = self.context
+        chance = context.schedule_chance(stage, arrival.number)
+        kind, max_tokens = self._draw(chance)
         asking_as = _ASKING_AS[kind]
         prompt = context.plan.stream(stage.id, arrival.number).next_prompt()
-        max_tokens = context.settings.output_tokens.sample_tokens(chance)
-        return Wish(
+        wish = Wish(
             user=arrival.number,
             user_class=asking_as.__name__,
             prompt=prompt,
@@ -168,6 +183,7 @@ class OpenLoopUser(User):
             leave_after_s=patience_s(context.settings.leaving, chance),
             leaving=self._leaving,
         )
+        return kind, wish
 
     def _ask(self, number: int) -> None:
         kind, wish = self._unbegun.pop(number)

@@ -8,13 +8,16 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 _MOST_CV = 20.0
 """Beyond it nearly all arrivals come at once, and no window of a run has the asked rate."""
 _LEAST_CV = 0.01
+
+_Amount = TypeVar("_Amount", int, float)
 
 
 class ArrivalKind(StrEnum):
@@ -50,15 +53,46 @@ class ArrivalProcess:
         if self.kind is ArrivalKind.CONSTANT:
             # From the count each time: a sum of gaps would drift by its rounding.
             return (number / rate_rps for number in itertools.count())
+        return _sums(factor / rate_rps for factor in self._gap_factors(rng))
+
+    def token_schedule_s(
+        self, tokens_per_s: float, tokens: Iterable[int], rng: random.Random
+    ) -> Iterator[float]:
+        """Times of arrivals at ``tokens_per_s``, as many as there are ``tokens`` of arrivals.
+
+        An arrival is followed by the next after the time that its own tokens last at that rate,
+        times a random factor of mean 1 unless arrivals are constant. The first is due at once.
+
+        Raises:
+            ValueError: the rate is not over 0.
+        """
+        if not 0 < tokens_per_s < math.inf:
+            raise ValueError(f"{tokens_per_s} tokens/s: the rate is over 0")
+        if self.kind is ArrivalKind.CONSTANT:
+            # From whole tokens each time, for the same reason.
+            return (before / tokens_per_s for before in _before_each(tokens, 0))
+        factors = self._gap_factors(rng)
+        weighed = (count * factor for count, factor in zip(tokens, factors, strict=False))
+        return (before / tokens_per_s for before in _before_each(weighed, 0.0))
+
+    def _gap_factors(self, rng: random.Random) -> Iterator[float]:
+        """Gaps in units of the mean gap, without end."""
         if self.kind is ArrivalKind.POISSON:
-            return _sums(rng.expovariate(rate_rps) for _ in itertools.count())
+            return (rng.expovariate(1.0) for _ in itertools.count())
         shape = 1 / self.cv**2
-        scale_s = 1 / (shape * rate_rps)
-        return _sums(rng.gammavariate(shape, scale_s) for _ in itertools.count())
+        return (rng.gammavariate(shape, 1 / shape) for _ in itertools.count())
 
 
 def _sums(gaps_s: Iterator[float]) -> Iterator[float]:
     return itertools.accumulate(gaps_s)
+
+
+def _before_each(amounts: Iterable[_Amount], nothing: _Amount) -> Iterator[_Amount]:
+    """What the earlier ones add up to, for each; an amount is drawn only when it is needed."""
+    before = nothing
+    for amount in amounts:
+        yield before
+        before += amount
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,23 @@ class PromptPlan:
         """The prompts of one user: no other user of the run gets the same ones."""
         return PromptSource(self, worker_index, user_index)
 
+    def first_nominal_tokens(self, worker_index: int, user_index: int) -> int:
+        """``nominal_prompt_tokens`` of the first prompt of one user, without making its text."""
+        words = self.draw_words(self.chance(f"{worker_index}.{user_index}"))
+        return self.nominal_tokens(words)
+
+    def chance(self, who: str) -> random.Random:
+        """The source of chance of one user's prompts."""
+        return random.Random(f"{self.salt}/prompts/{who}")
+
+    def draw_words(self, rng: random.Random) -> int:
+        """The length of a user text: a prompt's first draw."""
+        return self.prompt_tokens.sample_tokens(rng, minimum=2)
+
+    def nominal_tokens(self, words: int) -> int:
+        """Of a prompt whose user text has so many words."""
+        return words + (self.prefix_tokens if self.prefix_texts else 0)
+
 
 class PromptSource:
     """Deals one user's prompts, one after the other."""
@@ -81,7 +98,7 @@ class PromptSource:
     def __init__(self, plan: PromptPlan, worker_index: int, user_index: int) -> None:
         self._plan = plan
         self._who = f"{worker_index}.{user_index}"
-        self._rng = random.Random(f"{plan.salt}/prompts/{self._who}")
+        self._rng = plan.chance(self._who)
         self._ids = plan.prefix_ids
         self._systems = tuple(Message("system", text) for text in plan.prefix_texts)
         self._count = 0
@@ -96,16 +113,16 @@ class PromptSource:
         prompt_id = f"{self._who}.{self._count}"
         marker = _short_hash(f"{plan.salt}/{prompt_id}")
         self._count += 1
-        words = plan.prompt_tokens.sample_tokens(rng, minimum=2)
+        words = plan.draw_words(rng)
         user = Message("user", f"[{marker}] {filler(rng, words - 1)}")
         if not self._systems:
-            return Prompt(prompt_id, None, (user,), words)
+            return Prompt(prompt_id, None, (user,), plan.nominal_tokens(words))
         chosen = rng.randrange(len(self._systems))
         return Prompt(
             prompt_id,
             self._ids[chosen],
             (self._systems[chosen], user),
-            plan.prefix_tokens + words,
+            plan.nominal_tokens(words),
         )
 
 

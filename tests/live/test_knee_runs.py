@@ -58,6 +58,7 @@ def test_L09_without_a_queue_no_knee_is_claimed(tmp_path):
 
     assert found.sound
     assert ("no_knee", 8) == (found.summary["knee"]["status"], found.summary["knee"]["at_least"])
+    assert "search_ended" not in found.run
 
 
 def test_L12_a_rate_limit_is_no_knee(tmp_path):
@@ -85,23 +86,82 @@ def test_an_nginx_that_buffers_hides_nothing(tmp_path):
     assert 8 == pytest.approx(found.summary["knee"]["users"], abs=1)
 
 
-def test_L05_a_killed_worker_voids_its_level_and_gives_no_knee(tmp_path):
-    """The level it was lost in shows nothing; the run is invalid and says which worker it was."""
+def killed(tmp_path, workers):
+    """A search whose last worker is killed in the hold of 4 users."""
     with simulator("--profile", "slots-8") as url:
-        found = run_headless(
+        return run_headless(
             tmp_path / "runs",
-            *("--host", url, "--shape", "knee", "-u", "32", *TRAFFIC),
-            workers=2,
-            limit_s=400,
+            *("--host", url, "--shape", "knee", "-u", "16", *TRAFFIC, "--output-tokens", "16"),
+            workers=workers,
+            limit_s=360,
             kill_worker_when="4 users, measuring",
         )
 
-    knee = found.summary["knee"]
-    assert 4 == found.exit_code
-    assert "worker_lost" in {finding["rule"] for finding in found.summary["validity"]}
+
+@pytest.mark.alone
+@pytest.mark.timeout(400)
+def test_L05_a_killed_worker_voids_its_level_and_the_search_goes_on(tmp_path):
+    """The level it was lost in shows nothing and is held again by the worker that is left, which
+    finds the knee; the run is invalid all the same and says which worker it was."""
+    found = killed(tmp_path, workers=2)
+
+    knee, findings = found.summary["knee"], found.summary["validity"]
+    users = {level["stage"]: level["target_users"] for level in found.summary["stages"]}
+    lost = {f["severity"]: f["stage"] for f in findings if f["rule"] == "worker_lost"}
+    assert {"void", "invalid"} == set(lost)
+    used_for = {evidence["stage"]: evidence["used_for"] for evidence in knee["evidence"]}
+    assert (4, "nothing") == (users[lost["void"]], used_for[lost["void"]])
+    assert 4 == users[lost["void"] + 1], "once more"
     assert "was lost" in found.output
-    assert knee["users"] is None
-    assert 2 == knee["at_least"]
+    assert 4 == found.exit_code
+    assert found.run["complete"]
+    assert 8 == pytest.approx(knee["users"], abs=1)
+
+
+def test_L05_a_search_without_a_worker_ends_with_the_reason(tmp_path):
+    """The only worker is killed: the run ends by itself, and its folder says why."""
+    found = killed(tmp_path, workers=1)
+
+    assert "no worker was left" == found.run["search_ended"]
+    assert not found.run["complete"]
+    assert 4 == found.exit_code
+    assert found.summary["knee"]["users"] is None
+
+
+def test_the_budget_that_ended_a_search_is_saved(tmp_path):
+    """No room for a third level of 60; the start says the bounds, and what has no effect."""
+    bounds = ("--search-requests", "150", "--output-tokens", "4", "--stages", "1,2")
+    found, _ = search(tmp_path, "soft", 8, *bounds)
+
+    # The first takes 60 or what comes in its least time.
+    assert [level["target_users"] for level in found.summary["stages"]] in ([1], [1, 2])
+    assert found.run["search_ended"].startswith("the budget of 150 requests was spent")
+    assert found.run["complete"]
+    assert "searches up to 8 users, at most 150 requests" in found.output
+    assert "--stages has no effect with --shape knee" in found.output
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("stuck", [True, False], ids=["stays overloaded", "recovers"])
+def test_the_way_down_shows_hysteresis_after_a_cold_start(tmp_path, stuck):
+    """A server that stays slow once 4 requests waited serves 8 users far slower on the way down;
+    one that recovers serves them alike. The cold start before the search is no level of it."""
+    slow = ("--overload-waiting", "4", "--overload-slowdown", "1", "--overload-recovery-s", "600")
+    options = ("--down-sweep", "--idle-before", "3s", "--output-tokens", "16")
+    found, _ = search(tmp_path, "slots-8", 16, *options, server=slow if stuck else ())
+
+    stages = found.summary["stages"]
+    held = {(s["kind"], s["target_users"]): s for s in stages if s["completed"]}
+    up, down = held["level", 8], held["down", 8]
+    ratio = down["e2e_latency"]["p50"] / up["e2e_latency"]["p50"]
+    assert ratio > 1.6 if stuck else ratio < 1.3
+    void = {f["stage"] for f in found.summary["validity"] if f["severity"] == "void"}
+    if not {up["stage"], down["stage"]} & void:  # a busy machine voids levels, rightly
+        assert stuck is found.summary["knee"]["side"]["hysteresis"]["found"]
+    assert 3 == len(found.summary["cold_start"]["ttft_s"])
+    assert {"level", "down"} == {stage["kind"] for stage in stages}
+    assert found.run["complete"]
 
 
 def test_a_front_that_holds_answers_back_hides_the_queue(tmp_path):

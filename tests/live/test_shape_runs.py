@@ -1,11 +1,15 @@
 """Whole runs of the shapes against the simulator, held against its own log."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pandas
 import pytest
 
+import metrics.drift
+from reports.load import load_run
+from reports.soak import soak_of
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log
 
@@ -196,3 +200,27 @@ def test_a_soak_has_its_series_and_its_verdict(tmp_path):
     held = records[(records.phase == "hold") & (records.outcome == "ok")]
     assert 0 < sum(window["n"] for window in soak["windows"]) <= len(held)
     assert "Soak of 0.8 minutes" in run.output
+
+
+def soaked(folder, *server):
+    """A soak of 66 s on a server of its own."""
+    with simulator("--profile", "slots-8", *server) as url:
+        shape = ("--shape", "soak", "-u", "4", "-t", "66s", "--settle", "1s")
+        return run_headless(folder, "--host", url, *shape, *SHORT)
+
+
+@pytest.mark.alone
+def test_a_leak_of_the_server_is_found_and_none_where_there_is_none(tmp_path, monkeypatch):
+    """Steps that get 60 % longer a minute, and steps that do not, both in windows of 2 s: the
+    verdict of hours in one minute. The drift of the first token is the server's."""
+    with ThreadPoolExecutor() as both:
+        leaking = both.submit(soaked, tmp_path / "a", "--leak-percent-per-minute", "60")
+        steady = both.submit(soaked, tmp_path / "b")
+    monkeypatch.setattr(metrics.drift, "WINDOW_S", 2.0)
+    leak, none = (soak_of(load_run(run.result().folder)) for run in (leaking, steady))
+
+    assert "server" == leak.leak
+    # 66 % over 1.1 minutes, as a share of what it is in the middle.
+    assert leak.drifts["ttft_p50"].change_ratio == pytest.approx(0.66 / 1.36, abs=0.12)
+    assert "none shown" == none.leak
+    assert len(leak.windows) >= 30 <= len(none.windows)

@@ -8,7 +8,8 @@ from metrics.knee_level import Level
 from metrics.knee_result import KneeStatus
 from metrics.knee_search import KneeSearch, SearchSettings
 from metrics.stage import Phase, Stage
-from shapes.knee import HOPELESS_FAILURES, LEAST_HOLD_S, WARM_LIMIT_S, KneePlan
+from shapes.cold_start import ColdStartPlan
+from shapes.knee import HOPELESS_FAILURES, LEAST_HOLD_S, PAUSE_S, WARM_LIMIT_S, KneePlan
 from shapes.plan import RAMP_GRACE_S, Observation, Progress
 
 SLOTS = 12
@@ -23,6 +24,7 @@ class Server:
     refuses_from: int | None = None
     warm_after_s: float = 2.0
     voids: dict = field(default_factory=dict)
+    spoilt: frozenset = frozenset()
     now_s: float = 0.0
     hold_began_s: float | None = None
     ramp_over_s: float = 0.0
@@ -44,7 +46,8 @@ class Server:
         held_s = 0.0 if self.hold_began_s is None else self.now_s - self.hold_began_s
         ended = int(self.rps(self.users) * held_s)
         ok = 0 if self.refused() else ended
-        return Progress(self.users if warm else 0, ok, ended - ok, ended)
+        lost = stage in self.spoilt and self.hold_began_s is not None
+        return Progress(self.users if warm else 0, ok, ended - ok, ended, spoilt=lost)
 
     def level(self, stage, held_s):
         progress = self.progress(stage.id)
@@ -68,7 +71,15 @@ class Server:
 class Drive:
     """Runs a plan against a server at one step a second."""
 
-    def __init__(self, server, plan=None, most_users=64, brings_users=True, limit_s=3000):
+    def __init__(
+        self,
+        server,
+        plan=None,
+        most_users=64,
+        brings_users=True,
+        limit_s=3000,
+        users_at=lambda now_s, wish: wish.target_users,
+    ):
         bounds = SearchSettings(most_users=most_users)
         self.search = KneeSearch(bounds)
         self.plan = plan or KneePlan(self.search, 3.0, 600.0, None, 30.0)
@@ -87,7 +98,7 @@ class Drive:
                 if wish.phase is Phase.SETTLE:
                     server.ramp_over_s = server.now_s
             if brings_users or wish.target_users < 4:
-                users = wish.target_users
+                users = users_at(server.now_s, wish)
             server.users = users
             server.now_s += 1.0
 
@@ -125,7 +136,25 @@ def test_a_search_that_ran_out_of_requests_says_so():
     search = KneeSearch(SearchSettings(most_users=64, most_requests=150))
     drive = Drive(Server(), KneePlan(search, 0.0, 600.0, None, 30.0))
 
-    assert drive.reasons[-1].startswith("the search is over (ended by the bound on requests): ")
+    assert drive.plan.ended_by.startswith("the budget of 150 requests was spent")
+    assert drive.reasons[-1].startswith(f"the search is over ({drive.plan.ended_by}): ")
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [
+        ({"most_levels": 3}, "the budget of 3 levels was spent"),
+        ({"most_s": 25.0}, "the budget of 25 s was spent"),
+        ({}, None),
+    ],
+)
+def test_what_ended_a_search_is_one_sentence(bound, said):
+    """Levels, seconds, or nothing: then it ended by itself."""
+    search = KneeSearch(SearchSettings(most_users=64, **bound))
+    drive = Drive(Server(), KneePlan(search, 0.0, 600.0, None, 30.0))
+
+    assert said == drive.plan.ended_by
+    assert said == ColdStartPlan(drive.plan, 5.0).ended_by
 
 
 def test_each_level_is_ramped_settled_and_held_in_that_order():
@@ -209,3 +238,118 @@ def test_without_a_knee_the_search_ends_at_the_top():
 
     assert drive.plan.result.status is KneeStatus.NO_KNEE
     assert 32 == drive.plan.result.at_least == max(s.target_users for s in drive.plan.stages)
+
+
+# --- after a void level ---
+
+
+def test_nobody_asks_for_a_while_before_a_void_level_is_held_again():
+    """What voided it may settle; a level that was fine is followed at once."""
+    drive = Drive(Server(voids={2: "a gateway was cooling down"}))
+
+    again = drive.phases(3)
+    assert [Phase.IDLE, Phase.RAMP, Phase.SETTLE, Phase.HOLD] == list(again)
+    assert PAUSE_S <= again[Phase.IDLE] <= PAUSE_S + 1
+    idle = [stage.id for _, stage, phase in drive.seen if phase is Phase.IDLE]
+    assert [3] == idle
+
+
+def test_the_pause_begins_when_the_users_have_left():
+    """Answers under way are load: 7 s of them come on top."""
+    leaving = {}
+
+    def users_at(now_s, wish):
+        if wish.phase is not Phase.IDLE:
+            return wish.target_users
+        return 4 if now_s < leaving.setdefault("since_s", now_s) + 7 else 0
+
+    drive = Drive(Server(voids={2: "late"}), users_at=users_at)
+
+    assert pytest.approx(7 + PAUSE_S, abs=1) == drive.phases(3)[Phase.IDLE]
+
+
+def test_the_pause_has_an_end_where_users_never_leave():
+    """The drain's limit and the pause, then the level is tried all the same."""
+    plan = KneePlan(KneeSearch(SearchSettings(most_users=64)), 0.0, 600.0, None, 30.0)
+    drive = Drive(
+        Server(voids={2: "late"}),
+        plan,
+        users_at=lambda _, wish: wish.target_users or 4,
+        limit_s=400,
+    )
+
+    assert 30 + PAUSE_S == drive.phases(3)[Phase.IDLE]
+
+
+def test_a_spoilt_level_is_cut():
+    """A lost worker leaves nothing to wait for: the level ends at the next look."""
+    drive = Drive(Server(voids={2: "worker b was lost"}, spoilt=frozenset({2})))
+
+    assert drive.phases(2)[Phase.HOLD] <= 2
+    assert pytest.approx(SLOTS, abs=1) == drive.plan.result.users
+
+
+def test_a_level_whose_users_went_missing_is_void():
+    """A fleet that is started anew in the middle of a hold: two looks without all users."""
+    gone = []
+
+    def users_at(now_s, wish):
+        if wish.stage.id == 3 and wish.phase is Phase.HOLD and len(gone) < 2:
+            gone.append(now_s)
+            return 1
+        return wish.target_users
+
+    drive = Drive(Server(), users_at=users_at)
+
+    assert [1, 2, 4, 8, 8] == [stage.target_users for stage in drive.plan.stages[:5]]
+    voids = [level.stage for level in drive.search.levels if level.void]
+    assert [3] == voids
+    assert "its users did not all run throughout" == drive.search.levels[3].void
+
+
+def test_one_look_between_two_reports_voids_nothing():
+    """The workers' counts come one after the other."""
+    gone = []
+
+    def users_at(now_s, wish):
+        if wish.stage.id == 3 and wish.phase is Phase.HOLD and not gone:
+            gone.append(now_s)
+            return 7
+        return wish.target_users
+
+    drive = Drive(Server(), users_at=users_at)
+
+    assert gone
+    assert not [level.stage for level in drive.search.levels if level.void]
+
+
+def test_users_who_leave_may_finish_their_answers():
+    """Down to half the users: they have the drain's limit beside the ramp's own."""
+
+    def users_at(now_s, wish):
+        lingers = wish.stage.kind == "down" and now_s < since.setdefault(wish.stage.id, now_s) + 25
+        return wish.target_users + 1 if lingers else wish.target_users
+
+    since = {}
+    search = KneeSearch(SearchSettings(most_users=64, down_sweep=True))
+    drive = Drive(Server(), KneePlan(search, 0.0, 600.0, None, 30.0), users_at=users_at)
+
+    down = [stage.id for stage in drive.plan.stages if stage.kind == "down"]
+    assert down
+    assert 25 <= drive.phases(down[0])[Phase.RAMP] > RAMP_GRACE_S + 2
+    assert not drive.plan.not_reached
+
+
+def test_as_many_users_as_there_are_come_at_once():
+    """Locust starts a fleet anew from no users: at a lower rate a held level would run thin."""
+    plan = KneePlan(KneeSearch(SearchSettings(most_users=64)), 0.0, 600.0, None, 30.0)
+    server, users, rates = Server(), 0, []
+    while (wish := plan.next(Observation(server.now_s, users, server))) is not None:
+        if wish.phase is Phase.HOLD:
+            rates.append((wish.spawn_rate, wish.stage.target_users))
+        server.hold_began_s = server.hold_began_s if wish.phase is Phase.HOLD else server.now_s
+        users = server.users = wish.target_users
+        server.now_s += 1.0
+
+    assert rates
+    assert all(rate >= users for rate, users in rates)

@@ -75,8 +75,8 @@ def start(monkeypatch):
     monkeypatch.setattr(CURRENT_RUN, "context", None)
     made = []
 
-    def start_one(endpoint, rate="40", arrivals="constant", **place):
-        settings = {"shape": "open-loop", "rate": rate, "arrivals": arrivals}
+    def start_one(endpoint, rate="40", arrivals="constant", options=None, **place):
+        settings = {"shape": "open-loop", "rate": rate, "arrivals": arrivals, **(options or {})}
         one = asker("http://127.0.0.1:9", **settings).__enter__()
         made.append(Worker(one, endpoint, **place))
         return made[-1]
@@ -232,10 +232,63 @@ def test_what_is_asked_follows_from_the_arrival_alone(start):
     alone, shared = start(Endpoint()), start(Endpoint(), position=1, workers=3)
     wishes = []
     for worker in (alone, shared):
-        stage = rate_stage()
-        chance = worker.context.schedule_chance(stage, 4)
         arrival = SimpleNamespace(number=4, due_s=0.1)
-        wish = worker.user._wish(stage, arrival, TrafficKind.STREAM, 0.0, chance)
+        _, wish = worker.user._wish(rate_stage(), arrival, 0.0)
         wishes.append((wish.prompt, wish.body))
 
     assert wishes[0] == wishes[1]
+
+
+UNEQUAL = {"prompt_tokens": "lognormal:p50=50,p90=300", "output_tokens": "uniform:10-100"}
+
+
+def test_arrivals_paced_by_tokens_follow_from_what_is_asked(start):
+    """12,000 tokens/s shared by two: each arrival waits for as long as the nominal tokens of all
+    before it last, whoever sends them, and those are the tokens that are then asked for."""
+    stage = Stage(0, "rate", 2, 40.0, 12_000.0)
+    records, tokens = [], {}
+    for position in range(2):
+        worker = start(Endpoint(), "720k tokens/min", options=UNEQUAL, position=position, workers=2)
+        asked = worker.user._wish
+
+        def note(stage, arrival, due_at_s, asked=asked):
+            kind, wish = asked(stage, arrival, due_at_s)
+            nominal = wish.prompt.nominal_prompt_tokens
+            tokens[arrival.number] = nominal + wish.asked_max_tokens
+            return kind, wish
+
+        worker.user._wish = note
+        worker.context.enter(stage, Phase.HOLD)
+        gevent.sleep(0.5)
+        worker.context.enter(DRAIN, Phase.DRAIN)
+        worker.leave()
+        worker.greenlet.get(timeout=5)
+        began_s, _ = worker.context.bounds_s(stage)
+        records += [
+            (record.user, record.started_s - (began_s - worker.context.joined_at_s))
+            for record in worker.records
+        ]
+
+    due_s = dict(records)
+    both = min(max(n for n in due_s if n % 2 == of) for of in range(2))
+    assert both > 8
+    assert len(set(tokens.values())) > 4
+    for number in range(both + 1):
+        before = sum(tokens[earlier] for earlier in range(number))
+        assert due_s[number] == pytest.approx(before / 12_000.0, abs=1e-6)
+
+
+def test_the_search_for_limits_sends_evenly_whatever_the_arrivals(start):
+    """Chance clumps would be refused at a rate that the limiter carries."""
+    worker = start(Endpoint(), arrivals="poisson", options={"shape": "limits"})
+
+    worker.context.enter(rate_stage(), Phase.HOLD)
+    gevent.sleep(0.4)
+    worker.context.enter(DRAIN, Phase.DRAIN)
+    worker.leave()
+    worker.greenlet.get(timeout=5)
+
+    began_s = worker.records[0].started_s
+    assert len(worker.records) > 8
+    for record in worker.records:
+        assert record.started_s - began_s == pytest.approx(record.user / 40, abs=1e-6)

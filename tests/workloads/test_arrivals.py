@@ -91,3 +91,67 @@ def test_a_wrong_way_of_arriving_is_refused_with_what_to_write(text):
 def test_what_is_read_is_what_is_told(text):
     """It describes itself as it was written."""
     assert text == parse_arrivals(text).describe()
+
+
+LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
+
+
+def token_times_of(text, tokens_per_s, tokens, seed=1):
+    process = parse_arrivals(text)
+    return list(process.token_schedule_s(tokens_per_s, iter(tokens), random.Random(seed)))
+
+
+@given(
+    text=KINDS,
+    tokens=LENGTHS,
+    tokens_per_s=st.floats(0.1, 1e6),
+    workers=st.integers(1, 9),
+    seed=st.integers(),
+)
+def test_the_shares_of_a_token_schedule_are_the_schedule(text, tokens, tokens_per_s, workers, seed):
+    """Paced by tokens, too, each arrival belongs to one worker and has the same time there."""
+    whole = token_times_of(text, tokens_per_s, tokens, seed)
+    shares = [
+        list(share_of(iter(token_times_of(text, tokens_per_s, tokens, seed)), worker, workers))
+        for worker in range(workers)
+    ]
+
+    together = sorted(itertools.chain(*shares), key=lambda arrival: arrival.number)
+    assert list(enumerate(whole)) == [(a.number, a.due_s) for a in together]
+
+
+@given(tokens=LENGTHS, tokens_per_s=st.floats(0.1, 1e6))
+def test_a_constant_pace_of_tokens_is_exact(tokens, tokens_per_s):
+    """Each arrival is due when the tokens of all before it have lasted, without rounding."""
+    expected = [sum(tokens[:place]) / tokens_per_s for place in range(len(tokens))]
+
+    assert expected == token_times_of("constant", tokens_per_s, tokens)
+
+
+@pytest.mark.parametrize("text", ["poisson", "constant", "gamma:0.5", "gamma:2"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tokens_per_minute_are_those_asked_for(text, seed):
+    """90,000 tokens/min of very unequal requests: within 2 % over a long window."""
+    rng = random.Random(seed)
+    tokens = [max(1, round(rng.lognormvariate(5.0, 0.8))) for _ in range(60_000)]
+    times = token_times_of(text, 1500.0, tokens, seed)
+
+    minutes = (times[-1] - times[0]) / 60
+    assert pytest.approx(90_000, rel=0.02) == sum(tokens[:-1]) / minutes
+
+
+def test_tokens_are_looked_at_no_further_than_needed():
+    """A schedule has no end: the tokens of an arrival are drawn once the one after it is wanted."""
+    drawn = []
+    tokens = (drawn.append(number) or 10 for number in itertools.count())
+    schedule_s = parse_arrivals("constant").token_schedule_s(10.0, tokens, random.Random(0))
+
+    assert [0.0, 1.0, 2.0] == list(islice(schedule_s, 3))
+    assert [0, 1, 2] == drawn
+
+
+@pytest.mark.parametrize("tokens_per_s", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_pace_of_no_tokens_is_refused(tokens_per_s):
+    """The value is in the message."""
+    with pytest.raises(ValueError, match="tokens/s: the rate is over 0"):
+        parse_arrivals("poisson").token_schedule_s(tokens_per_s, iter([1]), random.Random(0))

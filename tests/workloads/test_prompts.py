@@ -124,6 +124,15 @@ def test_nominal_tokens_are_the_words_sent(prompt_tokens):
         assert words == prompt.nominal_prompt_tokens
 
 
+@pytest.mark.parametrize("prefixes", [0, 3])
+def test_a_prompts_length_is_known_without_its_text(prefixes):
+    """A schedule paced by tokens asks for it: the same as of the prompt that is then sent."""
+    plan = _plan(prefixes=prefixes, prompt_tokens="lognormal:p50=50,p90=400")
+    for number in range(50):
+        prompt = plan.stream(3, number).next_prompt()
+        assert prompt.nominal_prompt_tokens == plan.first_nominal_tokens(3, number)
+
+
 def test_the_asked_length_is_the_user_message_alone():
     """200 asked with a prefix of 100 is 300 in all."""
     (prompt,) = _deal(workers=1, requests=1, prefix_tokens=100, prompt_tokens="200")

@@ -1,0 +1,110 @@
+"""Ends a run before its plan does: for its budget, or because a worker says it makes no sense."""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from locust.runners import Runner
+
+from hooks import messages
+from metrics.budget import BudgetStop, BudgetWatch, Progress, worst_case
+from metrics.prices import Prices, Tokens
+from metrics.record import FIELD_NAMES
+from settings import Settings
+from shapes.bounded import BoundedPlan, EarlyEnd, EndKind
+from shapes.plan import Plan
+
+_AT = {name: position for position, name in enumerate(FIELD_NAMES)}
+_ROUNDED_UP = 2.0
+"""A tokenizer makes more tokens of a prompt than it has words."""
+
+log = logging.getLogger("swarmgauge")
+
+
+class EarlyEnds:
+    """Watches what the run under way has cost, and hears the workers."""
+
+    def __init__(self, runner: Runner) -> None:
+        runner.register_message(messages.ASK_END, self._on_ask_end)
+        self._run_id = ""
+        self._plan: BoundedPlan | None = None
+        self._spend: _Spend | None = None
+
+    def bound(
+        self, run_id: str, plan: Plan, settings: Settings, drain_limit_s: float
+    ) -> BoundedPlan:
+        """The plan of a run that begins now, so that it can be ended."""
+        self._run_id = run_id
+        self._plan = BoundedPlan(plan, drain_limit_s)
+        self._spend = _Spend(settings) if settings.budget else None
+        return self._plan
+
+    def accept(self, report: Mapping[str, Any]) -> None:
+        """Add what one worker's report tells of cost."""
+        if self._spend is not None:
+            self._spend.accept(report["rows"])
+
+    def check(self, in_flight: int | None, phase: Mapping[str, Any] | None) -> None:
+        """End the run when it would cost more than its budget; asked about once a second.
+
+        ``phase`` is what was announced last.
+        """
+        if self._spend is None or self._plan is None:
+            return
+        stop = self._spend.check(in_flight or 0, phase)
+        if stop is not None:
+            self._end(EarlyEnd(EndKind.BUDGET, stop.sentence()))
+
+    def _on_ask_end(self, environment: Any, msg: Any, **_: Any) -> None:
+        if msg.data["run_id"] == self._run_id:
+            reason = f"{msg.data['reason']} (worker {msg.data['worker']})"
+            self._end(EarlyEnd(EndKind.QUOTA, reason))
+
+    def _end(self, order: EarlyEnd) -> None:
+        if self._plan is not None and self._plan.ended_early is None:
+            log.warning("the run ends early: %s", order.reason)
+            self._plan.end(order)
+
+
+class _Spend:
+    """What a run has cost by the records of its ended requests."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._prices: Prices = settings.prices
+        prompt = settings.prompt_tokens.mean + (settings.prefix_tokens if settings.prefixes else 0)
+        words = round(_ROUNDED_UP * prompt)
+        most = worst_case(self._prices, words, round(_ROUNDED_UP * settings.output_tokens.mean))
+        self._watch = BudgetWatch(settings.budget, self._prices, most)
+        self._began_s = time.monotonic()
+        self._spent = self._squares = self._longest_s = 0.0
+        self._ended = 0
+
+    def accept(self, rows: list[list[Any]]) -> None:
+        for row in rows:
+            cost = self._cost_of(row)
+            self._spent += cost
+            self._squares += cost * cost
+            self._longest_s = max(self._longest_s, row[_AT["user_latency_s"]])
+        self._ended += len(rows)
+
+    def _cost_of(self, row: list[Any]) -> float:
+        names = ("prompt_tokens", "cached_tokens", "completion_tokens")
+        prompt, cached, completion = (row[_AT[name]] or 0 for name in names)
+        return self._prices.of_tokens(Tokens(prompt, cached, completion)) or 0.0
+
+    def check(self, in_flight: int, phase: Mapping[str, Any] | None) -> BudgetStop | None:
+        wanted = phase or {"target_users": 0, "rate_rps": None}
+        rate_rps = wanted["rate_rps"] or 0.0
+        return self._watch.observe(
+            Progress(
+                elapsed_s=time.monotonic() - self._began_s,
+                spent=self._spent,
+                spent_squares=self._squares,
+                ended=self._ended,
+                in_flight=in_flight,
+                users=0 if rate_rps else wanted["target_users"],
+                rate_rps=rate_rps,
+                drain_s=self._longest_s,
+            )
+        )
