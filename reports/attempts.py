@@ -1,0 +1,147 @@
+"""A run's attempts on the wire: a row each, on one clock, out of the records of requests."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from metrics.limits_attempts import Attempts, Bools, Floats
+from metrics.outcome import Outcome
+from metrics.record import SEVERAL
+from reports.ledger import REFUSALS, lost_values
+
+SHED = (429, 503, 529)
+CLOCK_NOTE = (
+    "The workers' clocks are aligned by the wall-clock time of each one's first request: machines "
+    "whose clocks differ shift their attempts against each other."
+)
+_LET_IN = {
+    outcome.value
+    for outcome in (
+        Outcome.FIRST_TOKEN_TIMEOUT,
+        Outcome.IDLE_TIMEOUT,
+        Outcome.TOTAL_TIMEOUT,
+        Outcome.CANCELLED,
+    )
+}
+"""Ends without any status at which the server was at work: a limiter refuses at once."""
+_OF_REQUEST = ("worker", "stage", "counted", "prompt_tokens", "asked_max_tokens", "asked_wait_s")
+_OF_LAST = (
+    "outcome",
+    "error_code",
+    "error_sample",
+    "completion_tokens",
+    "limit_requests",
+    "remaining_requests",
+    "limit_tokens",
+    "remaining_tokens",
+    "reset_s",
+)
+
+
+def attempt_rows(records: pd.DataFrame) -> pd.DataFrame:
+    """A row for each attempt of each request, in the order they were sent.
+
+    ``sent_s`` is on the worker's clock, ``at_s`` and ``over_s`` (sent and over) on the clock of all
+    workers (:func:`clock_offsets_s`), seconds. ``status`` is missing when there was none. ``last``
+    tells a request's last attempt, which alone has ``ttft_s`` and what only one answer can say.
+    """
+    made = records[records["attempts"] > 0].reset_index(drop=True)
+    lost = {name: lost_values(made, name) for name in SEVERAL}
+    again = np.repeat(np.arange(len(made)), [len(values) for values in lost["lost_sent_s"]])
+    last = made[[*_OF_REQUEST, *_OF_LAST, "ttft_s"]].assign(
+        request=made.index,
+        last=True,
+        sent_s=made["sent_s"],
+        over_s=made["ended_s"],
+        status=made["status"].astype("float64"),
+    )
+    began_s = made["started_s"].to_numpy(dtype=np.float64)[again]
+    status = _flat(lost["lost_status"])
+    before = (
+        made[list(_OF_REQUEST)]
+        .iloc[again]
+        .assign(
+            request=again,
+            last=False,
+            sent_s=began_s + _flat(lost["lost_sent_s"]),
+            over_s=began_s + _flat(lost["lost_end_s"]),
+            status=np.where(status == 0, np.nan, status),
+        )
+    )
+    rows = pd.concat([before, last], ignore_index=True) if len(again) else last
+    offsets_s = rows["worker"].map(clock_offsets_s(records)).astype("float64")
+    rows["at_s"] = rows["sent_s"] + offsets_s
+    # Two clock readings may round past each other.
+    rows["over_s"] = np.maximum(rows["over_s"] + offsets_s, rows["at_s"])
+    return rows.sort_values("at_s", kind="stable", ignore_index=True)
+
+
+def clock_offsets_s(records: pd.DataFrame) -> dict[str, float]:
+    """What to add to each worker's clock, in seconds, to have that of the worker that joined first.
+
+    A worker's clock counts from when it joined the run; its first record has the wall clock too.
+    """
+    firsts = records.sort_values("started_s").groupby("worker", observed=True).head(1)
+    began = pd.to_datetime(firsts["started_at"], utc=True, errors="coerce", format="ISO8601")
+    began_s = (began - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    joined_s = began_s - firsts["started_s"]
+    # A label that cannot be read says nothing: that worker's clock is left as it is.
+    offsets_s = (joined_s - joined_s.min()).fillna(0.0)
+    return {str(worker): float(s) for worker, s in zip(firsts["worker"], offsets_s, strict=True)}
+
+
+def accepted(rows: pd.DataFrame) -> Bools:
+    """Attempts that were let in, whatever became of them."""
+    status = rows["status"]
+    no_status = status.isna() & rows["last"] & rows["outcome"].isin(_LET_IN)
+    return (status.between(200, 299) | no_status).to_numpy(dtype=np.bool_)
+
+
+def limited(rows: pd.DataFrame) -> Bools:
+    """Attempts answered 429."""
+    return (rows["status"] == 429).to_numpy(dtype=np.bool_)
+
+
+def shed(rows: pd.DataFrame) -> Bools:
+    """Attempts that were turned away: 429, 503 or 529."""
+    return rows["status"].isin(REFUSALS).to_numpy(dtype=np.bool_)
+
+
+def for_search(rows: pd.DataFrame) -> Attempts:
+    """The rows as the search for limits takes them.
+
+    The longest wait that a request was asked for stands for the waits of each of its 429s.
+    """
+    return Attempts(
+        sent_s=_numbers(rows, "at_s"),
+        ended_s=_numbers(rows, "over_s"),
+        accepted=accepted(rows),
+        limited=limited(rows),
+        retry_after_s=_known(rows, "asked_wait_s"),
+        **{name: _known(rows, name) for name in _SEARCHED},
+    )
+
+
+_SEARCHED = (
+    "prompt_tokens",
+    "completion_tokens",
+    "asked_max_tokens",
+    "limit_requests",
+    "remaining_requests",
+    "limit_tokens",
+    "remaining_tokens",
+)
+
+
+def _numbers(rows: pd.DataFrame, name: str) -> Floats:
+    return rows[name].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _known(rows: pd.DataFrame, name: str) -> Floats | None:
+    values = _numbers(rows, name)
+    return values if np.isfinite(values).any() else None
+
+
+def _flat(values: Iterable[Sequence[float]]) -> Floats:
+    return np.array([one for several in values for one in several], dtype=np.float64)

@@ -1,0 +1,210 @@
+"""Rate limits as people read them, and as plain values."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from metrics.limits_result import LimiterKind, LimitEstimate
+from reports.rate_limits import RateLimits
+from reports.stage_loads import StageLoad
+from reports.wording import MISSING, number, time_ms
+
+LIMITED_SHARE = 0.05
+"""Share of a stage's attempts answered 429 from which it is called rate-limited."""
+FLAT = 1.5
+"""First tokens up to so many times as late as below the limit came as before."""
+LOAD_COLUMNS = (
+    "load",
+    "attempts",
+    "accepted",
+    "answered 429",
+    "share",
+    "accepted/s",
+    "shed/s",
+    "tokens accepted/s",
+    "TTFT p50",
+    "bound by",
+)
+FOUND_COLUMNS = ("limit", "figure", "could be", "burst", "from", "evidence")
+_KINDS = {
+    LimiterKind.REQUESTS_FIXED: "fixed window of requests",
+    LimiterKind.REQUESTS_SLIDING: "sliding window of requests",
+    LimiterKind.REQUESTS_BUCKET: "token bucket of requests",
+    LimiterKind.TOKENS_FIXED: "fixed window of tokens",
+    LimiterKind.TOKENS_SLIDING: "sliding window of tokens",
+    LimiterKind.TOKENS_BUCKET: "bucket of tokens",
+    LimiterKind.CONCURRENCY: "cap on requests at once",
+    LimiterKind.OVERLOAD: "full server",
+    LimiterKind.COOLDOWN: "a gateway's cooldown",
+    LimiterKind.QUOTA: "a quota that is used up",
+    LimiterKind.UNKNOWN: "unknown",
+}
+_HEADER_WORDS = {
+    "limit_requests": "{:,.0f} requests",
+    "remaining_requests": "{:,.0f} requests left",
+    "limit_tokens": "{:,.0f} tokens",
+    "remaining_tokens": "{:,.0f} tokens left",
+    "reset_s": "reset in {:,.3g} s",
+}
+
+
+def limit_sentences(limits: RateLimits) -> tuple[str, ...]:
+    """From where on the run was rate-limited, by which limit, and what the refusals say."""
+    found = [_limited_sentence(limits.loads), *map(_found_sentence, limits.found)]
+    if limits.bracket is not None:
+        found.append(limits.bracket.sentence())
+    if limits.published:
+        found.append(f"Last told by the rate-limit headers: {_published(limits)}.")
+    return (*(sentence for sentence in found if sentence), *limits.faces.sentences())
+
+
+def _limited_sentence(loads: Sequence[StageLoad]) -> str | None:
+    """A rate limit shows as 429s while the attempts that pass are served as before.
+
+    The first tokens are the attempts' own: a wait before a retry does not make them late.
+    """
+    order = sorted((load for load in loads if load.attempts), key=_size)
+    over = next((load for load in order if load.limited_share > LIMITED_SHARE), None)
+    if over is None:
+        return None
+    text = f"{over.limited_share:.0%} of the attempts were answered 429"
+    below = [
+        load.ttft_p50_s
+        for load in order
+        if _size(load) < _size(over) and load.ttft_p50_s is not None
+    ]
+    now_s = over.ttft_p50_s
+    if not below or now_s is None:
+        return f"Rate-limited from {over.load} on: {text}."
+    least_s = min(below)
+    times = f"{time_ms(now_s)} against {time_ms(least_s)} below, p50"
+    if now_s <= FLAT * least_s:
+        as_before = f"while first tokens came as before ({times})"
+        return f"Rate-limited from {over.load} on: {text}, {as_before}."
+    return (
+        f"From {over.load} on {text}, and first tokens came later ({times}): what refuses may be a "
+        "full endpoint rather than a rate limit."
+    )
+
+
+def _size(load: StageLoad) -> float:
+    return load.users if load.rate_rps is None else load.rate_rps
+
+
+def _found_sentence(estimate: LimitEstimate) -> str:
+    if estimate.kind is LimiterKind.UNKNOWN:
+        return f"No limit can be named: {estimate.evidence}"
+    what = _kind(estimate) if estimate.figure is None else _figure(estimate)
+    return f"Limit found: {what}. {estimate.evidence}"
+
+
+def _kind(estimate: LimitEstimate) -> str:
+    fixed = estimate.window_s is not None and estimate.kind.quantity in ("requests", "tokens")
+    window = f" of {estimate.window_s:g} s" if fixed else ""
+    return f"{_KINDS[estimate.kind]}{window}"
+
+
+def _figure(estimate: LimitEstimate) -> str:
+    return MISSING if estimate.figure is None else f"{estimate.figure:,.0f} {_unit(estimate)}"
+
+
+def _unit(estimate: LimitEstimate) -> str:
+    quantity = estimate.kind.quantity
+    return "at once" if quantity == "concurrency" else f"{quantity} a minute"
+
+
+def _published(limits: RateLimits) -> str:
+    words = _HEADER_WORDS
+    return ", ".join(words[name].format(value) for name, value in limits.published.items())
+
+
+def load_table(limits: RateLimits) -> tuple[tuple[str, ...], ...]:
+    """The stages' rows as text under ``LOAD_COLUMNS``."""
+    return tuple(
+        (
+            load.load,
+            f"{load.attempts:,}",
+            f"{load.accepted:,}",
+            f"{load.limited:,}",
+            f"{load.limited_share:.1%}",
+            number(load.accepted_per_s, 2),
+            number(load.shed_per_s, 2),
+            number(load.accepted_tokens_per_s, 0),
+            time_ms(load.ttft_p50_s),
+            _bound(load),
+        )
+        for load in limits.loads
+    )
+
+
+def _bound(load: StageLoad) -> str:
+    if load.bound is None:
+        return ""
+    estimate = load.bound.estimate
+    return load.bound.evidence if estimate is None else _kind(estimate)
+
+
+def found_table(limits: RateLimits) -> tuple[tuple[str, ...], ...]:
+    """The limits' rows as text under ``FOUND_COLUMNS``."""
+    return tuple(
+        (
+            _kind(one),
+            _figure(one),
+            "" if one.low is None or one.high is None else f"{one.low:,.0f} to {one.high:,.0f}",
+            "" if one.burst is None else f"{one.burst:,.0f}",
+            one.source.value,
+            one.evidence,
+        )
+        for one in limits.found
+    )
+
+
+def limit_values(limits: RateLimits) -> dict[str, Any]:
+    """Plain values for ``summary.json``: times in seconds, shares as 0-1, limits per minute."""
+    bracket = limits.bracket
+    return {
+        "bucket_s": limits.bucket_s,
+        "buckets": [{**asdict(one), "ratio": one.ratio} for one in limits.buckets],
+        "stages": [_load_values(load) for load in limits.loads],
+        "found": [_estimate_values(one) for one in limits.found],
+        "published": dict(limits.published),
+        "refusals": [
+            {
+                "cause": row.cause.name.lower(),
+                "status": row.status,
+                "error_code": row.error_code,
+                "count": row.count,
+            }
+            for row in limits.faces.rows
+        ],
+        "refusals_429_untold": limits.faces.unnamed_429s,
+        "bracket": None if bracket is None else {**asdict(bracket), "sentence": bracket.sentence()},
+        "clock_note": limits.clock_note,
+    }
+
+
+def _load_values(load: StageLoad) -> dict[str, Any]:
+    bound = load.bound
+    values = {name: value for name, value in asdict(load).items() if name != "bound"}
+    values["limited_share"] = load.limited_share
+    values["bound"] = None
+    if bound is not None:
+        values["bound"] = {
+            "kind": None if bound.estimate is None else bound.estimate.kind.value,
+            "refused": bound.refused,
+            "explained": bound.explained,
+            "evidence": bound.evidence,
+        }
+    return values
+
+
+def _estimate_values(estimate: LimitEstimate) -> dict[str, Any]:
+    values = asdict(estimate)
+    for name in ("kind", "charge", "source"):
+        value = values[name]
+        values[name] = None if value is None else value.value
+    # A figure that no traffic bounds from above has no upper end; JSON knows no infinity.
+    for name in ("figure", "low", "high", "burst", "window_s", "phase_s"):
+        value = values[name]
+        values[name] = value if value is not None and abs(value) != float("inf") else None
+    return values

@@ -1,0 +1,120 @@
+"""The plots of rate limits, in the colours of the others: what passed is green, 429s are orange."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from metrics.stage import Phase
+from reports.attempts import clock_offsets_s
+from reports.load import SavedRun
+from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, nothing
+from reports.rate_limits import RateLimits
+from reports.stage_loads import StageLoad
+
+LABELLED_MAX = 12
+"""Stages above which not each one's load is written below its bars."""
+
+
+def draw_over_time(figure: Figure, limits: RateLimits | None, run: SavedRun) -> None:
+    """Attempts let in and answered 429 per second, by when they were sent, with stages marked."""
+    axes = figure.subplots()
+    axes.set_xlabel("seconds since the first worker joined the run")
+    axes.set_ylabel("attempts/s")
+    if limits is None or not limits.buckets:
+        nothing(axes)
+        return
+    width_s = limits.bucket_s
+    at_s = np.array([bucket.at_s for bucket in limits.buckets])
+    bottom = np.zeros(len(at_s))
+    for label, name, colour in (
+        ("let in", "accepted", OK),
+        ("answered 429", "limited", LIMITED),
+        ("failed otherwise", "other", FAILED),
+    ):
+        heights = np.array([getattr(bucket, name) for bucket in limits.buckets]) / width_s
+        axes.bar(at_s, heights, width_s, bottom, align="edge", color=colour, label=label)
+        bottom = bottom + heights
+    _stages(axes, run)
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, float(bottom.max()) * HEADROOM or 1)
+    axes.grid(alpha=0.3)
+    legend(axes)
+
+
+def _stages(axes: Axes, run: SavedRun) -> None:
+    """A line where each stage's window begins, with its load, by the first worker's marks."""
+    if not run.marks:
+        return
+    worker = run.marks[0].worker
+    shift_s = clock_offsets_s(run.records).get(worker, 0.0)
+    marks = [mark for mark in run.marks if mark.worker == worker]
+    for mark, following in itertools.pairwise(marks):
+        if mark.phase is not Phase.HOLD:
+            continue
+        begin_s, end_s = mark.at_s + shift_s, following.at_s + shift_s
+        axes.axvline(begin_s, color="0.5", lw=0.8, ls=":")
+        rate = mark.stage.rate_rps
+        axes.text(
+            (begin_s + end_s) / 2,
+            0.98,
+            f"{mark.stage.target_users if rate is None else rate:g}",
+            transform=axes.get_xaxis_transform(),
+            ha="center",
+            va="top",
+            fontsize=8,
+            color="0.3",
+        )
+
+
+def draw_by_stage(figure: Figure, limits: RateLimits | None) -> None:
+    """Attempts let in beside those turned away, per second, for each stage that was held."""
+    axes = figure.subplots()
+    axes.set_ylabel("attempts/s")
+    loads = _held(limits)
+    axes.set_xlabel(
+        "offered rate (requests/s)"
+        if any(load.rate_rps is not None for load in loads)
+        else "concurrent users"
+    )
+    if not loads:
+        nothing(axes)
+        return
+    place = np.arange(len(loads))
+    _bars(axes, place - 0.2, loads, lambda load: load.accepted_per_s, OK, "let in")
+    _bars(axes, place + 0.2, loads, lambda load: load.shed_per_s, LIMITED, "shed (429, 503, 529)")
+    names = [f"{load.users if load.rate_rps is None else load.rate_rps:g}" for load in loads]
+    every = -(-len(loads) // LABELLED_MAX)
+    axes.set_xticks(place[::every], names[::every])
+    axes.set_ylim(0, max(axes.dataLim.y1 * HEADROOM, 1e-9))
+    axes.grid(alpha=0.3, axis="y")
+    legend(axes)
+
+
+def _held(limits: RateLimits | None) -> list[StageLoad]:
+    if limits is None:
+        return []
+    return [load for load in limits.loads if load.accepted_per_s is not None]
+
+
+def _bars(
+    axes: Axes,
+    place: np.ndarray,
+    loads: list[StageLoad],
+    value: Callable[[StageLoad], float | None],
+    colour: str,
+    label: str,
+) -> None:
+    axes.bar(place, [value(load) or 0.0 for load in loads], 0.4, color=colour, label=label)
+
+
+LIMIT_TITLES = {
+    "limits-over-time": "Attempts let in and answered 429 over time",
+    "limits-by-stage": "Attempts let in and shed at each load",
+}
+LIMIT_PLOTS = {
+    "limits-over-time": lambda figure, report, run: draw_over_time(figure, report.rate_limits, run),
+    "limits-by-stage": lambda figure, report, run: draw_by_stage(figure, report.rate_limits),
+}

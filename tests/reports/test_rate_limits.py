@@ -1,0 +1,491 @@
+"""What is said of rate limits: attempts on one clock, what passed and what did not, by what."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from metrics.outcome import Outcome
+from metrics.stage import Phase
+from reports.attempts import accepted, attempt_rows, clock_offsets_s, for_search, limited
+from reports.limits_text import found_table, limit_sentences, limit_values, load_table
+from reports.load import frame_of, load_run
+from reports.plot_limits import draw_by_stage, draw_over_time
+from reports.rate_limits import buckets_of, rate_limits_of
+from reports.refusals import Cause, faces_of
+from reports.stage_loads import Bracket
+from tests.support.records import failed_record, make_record
+from tests.support.run_builder import build_run, numbered
+
+LITELLM_CAP = "litellm.RateLimitError: Deployment has all max_parallel_requests slots in use."
+LITELLM_REST = (
+    "No deployments available for selected model, Try again in 10 seconds. All deployments for "
+    "selected model are in cooldown."
+)
+LITELLM_RPM = "litellm.RateLimitError: Model rate limit exceeded. RPM limit=20, current usage=21"
+
+
+def refused(**changes):
+    """A request that was answered 429, 2 ms after it was sent."""
+    return failed_record(
+        Outcome.RATE_LIMITED,
+        429,
+        **{
+            "rate_limited_attempts": 1,
+            "error_code": "rate_limit_exceeded",
+            "error_sample": "HTTP 429 slow down",
+            **changes,
+        },
+    )
+
+
+def saved(folder, records, levels=(1,), rates=None, **meta):
+    """A saved run of these records; ``rates`` make its stages steps of requests/s."""
+    if rates is not None:
+        levels = (1,) * len(rates)
+        meta["stage_plan"] = [
+            {"stage": n, "kind": "rate", "target_users": 1, "rate_rps": rate}
+            for n, rate in enumerate(rates)
+        ]
+    return load_run(build_run(folder / "run", numbered(records), levels=levels, **meta))
+
+
+def limits_of(folder, records, **options):
+    """What is said of the limits of such a run."""
+    return rate_limits_of(saved(folder, records, **options))
+
+
+def ladder(limit_rps, users, hold_s=10.0, ttft_s=0.03):
+    """Each user asks once a second; what is over the limit in a second is answered 429."""
+    records = []
+    for stage, number in enumerate(users):
+        for second in range(int(hold_s)):
+            for user in range(number):
+                at_s = stage * hold_s + second + user / number
+                make = make_record if user < limit_rps else refused
+                times = {"ttft_s": ttft_s, "user_ttft_s": ttft_s} if user < limit_rps else {}
+                records.append(make(stage=stage, started_s=at_s, user=user, **times))
+    return records
+
+
+def test_each_attempt_is_a_row_at_its_own_time():
+    """Wanted at 10 s; sent at 10.1, 11.2 and 12.3 s; the last is over after 0.5 s."""
+    record = make_record(
+        started_s=10.0,
+        attempts=3,
+        rate_limited_attempts=1,
+        lost_sent_s=(0.1, 1.2),
+        lost_end_s=(0.15, 1.25),
+        lost_status=(429, 0),
+        user_latency_s=2.8,
+    )
+    rows = attempt_rows(frame_of([record]))
+
+    assert [10.1, 11.2, 12.3] == pytest.approx(rows["at_s"].tolist())
+    assert [10.15, 11.25, 12.8] == pytest.approx(rows["over_s"].tolist())
+    assert [True, False, False] == limited(rows).tolist()
+    assert [False, False, True] == accepted(rows).tolist()
+    assert rows["status"].isna().tolist() == [False, True, False]
+
+
+def test_what_was_never_sent_is_no_attempt():
+    """An arrival that this client never came to send has no row."""
+    record = failed_record(Outcome.NOT_SENT, None, attempts=0, end_s=0.0)
+
+    assert 0 == len(attempt_rows(frame_of([record])))
+
+
+def test_workers_are_aligned_by_the_wall_clock_of_their_first_requests():
+    """B joined 4 s after A: its second 1 is A's second 5."""
+    a = make_record(worker="a", started_s=1.0, started_at="2026-01-02T03:04:05.000000+00:00")
+    b = make_record(worker="b", started_s=1.0, started_at="2026-01-02T03:04:09+00:00")
+    records = frame_of([a, b])
+
+    assert {"a": 0.0, "b": pytest.approx(4.0)} == clock_offsets_s(records)
+    assert [1.0, 5.0] == pytest.approx(attempt_rows(records)["at_s"].tolist())
+
+
+def test_a_label_that_cannot_be_read_shifts_nobody():
+    """The wall clock is a label: without it a worker's clock stays as it is."""
+    a = make_record(worker="a", started_at="2026-01-02T03:04:05.000000+00:00")
+    b = make_record(worker="b", started_at="soon")
+
+    assert {"a": 0.0, "b": 0.0} == clock_offsets_s(frame_of([a, b]))
+
+
+def test_that_clocks_were_aligned_is_said_of_several_workers_only(tmp_path):
+    """One worker has one clock."""
+    one = limits_of(tmp_path / "one", [refused()])
+    two = limits_of(tmp_path / "two", [refused(), refused(worker="other")])
+
+    assert one.clock_note is None
+    assert "aligned" in two.clock_note
+
+
+def test_a_timeout_without_a_status_was_let_in():
+    """A limiter refuses at once; a refused connection, though, met no limiter."""
+    rows = attempt_rows(
+        frame_of(
+            [
+                failed_record(Outcome.FIRST_TOKEN_TIMEOUT, None),
+                failed_record(Outcome.CONNECT_ERROR, None, started_s=2.0),
+                failed_record(Outcome.SERVER_ERROR, 500, started_s=3.0),
+            ]
+        )
+    )
+
+    assert [True, False, False] == accepted(rows).tolist()
+    assert [False] * 3 == limited(rows).tolist()
+
+
+def test_the_search_gets_tokens_headers_and_the_wait_asked_for():
+    """Values of the answer alone are unknown for the attempts before it."""
+    record = make_record(
+        attempts=2,
+        rate_limited_attempts=1,
+        lost_sent_s=(0.0,),
+        lost_end_s=(0.01,),
+        lost_status=(429,),
+        user_latency_s=2.5,
+        asked_wait_s=2.0,
+        asked_max_tokens=48,
+        limit_requests=60,
+    )
+    found = for_search(attempt_rows(frame_of([record])))
+
+    assert [10.0, 10.0] == found.prompt_tokens.tolist()
+    assert [48.0, 48.0] == found.asked_max_tokens.tolist()
+    assert [2.0, 2.0] == found.retry_after_s.tolist()
+    assert [True, False] == [value != value for value in found.completion_tokens.tolist()]
+    assert [True, False] == [value != value for value in found.limit_requests.tolist()]
+    assert found.limit_tokens is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    counts=st.lists(st.integers(0, 3), max_size=20),
+    times_s=st.lists(st.floats(0, 500), min_size=20, max_size=20),
+)
+def test_no_attempt_is_lost_in_the_buckets(counts, times_s):
+    """Over all buckets: as many rows as attempts, as many 429s as were booked."""
+    records = [
+        make_record(
+            started_s=at_s,
+            attempts=n + 1,
+            rate_limited_attempts=n,
+            lost_sent_s=tuple(float(k) for k in range(n)),
+            lost_end_s=tuple(k + 0.01 for k in range(n)),
+            lost_status=(429,) * n,
+            user_latency_s=n + 0.5,
+        )
+        for n, at_s in zip(counts, times_s, strict=False)
+    ]
+    rows = attempt_rows(frame_of(numbered(records)))
+    _, buckets = buckets_of(rows)
+
+    assert sum(counts) + len(records) == len(rows)
+    assert sum(counts) == sum(bucket.limited for bucket in buckets)
+    assert len(records) == sum(bucket.accepted for bucket in buckets)
+    assert 0 == sum(bucket.other for bucket in buckets)
+
+
+def test_the_ratio_of_200_to_429_is_told_second_by_second():
+    """Second 0: two passed, one refused; second 1: one passed; second 2: one broke."""
+    records = [
+        make_record(started_s=0.1),
+        make_record(started_s=0.2),
+        refused(started_s=0.3),
+        make_record(started_s=1.5),
+        failed_record(started_s=2.5),
+    ]
+    width_s, buckets = buckets_of(attempt_rows(frame_of(numbered(records))))
+
+    assert 1.0 == width_s
+    assert [2.0, None, None] == [bucket.ratio for bucket in buckets]
+    assert [(2, 1, 0), (1, 0, 0), (0, 0, 1)] == [
+        (bucket.accepted, bucket.limited, bucket.other) for bucket in buckets
+    ]
+
+
+def test_a_long_run_has_wider_buckets_instead_of_more():
+    """Ten minutes: 10 s are more than 60 buckets, 15 s are 41 with the last moment's."""
+    rows = attempt_rows(frame_of(numbered([make_record(), make_record(started_s=601.0)])))
+    width_s, buckets = buckets_of(rows)
+
+    assert (15.0, 41) == (width_s, len(buckets))
+
+
+def test_accepted_and_shed_load_stand_apart_by_stage(tmp_path):
+    """10 s of 2 and of 4 requests/s, of which 3 pass: 2, then 3 accepted and 1 shed each second."""
+    limits = limits_of(tmp_path, ladder(3, (2, 4)), levels=(2, 4))
+
+    assert [(2.0, 0.0), (3.0, 1.0)] == [
+        (pytest.approx(load.accepted_per_s), pytest.approx(load.shed_per_s))
+        for load in limits.loads
+    ]
+    assert [30.0, 45.0] == [pytest.approx(load.accepted_tokens_per_s) for load in limits.loads]
+    assert [0.0, 0.25] == [load.limited_share for load in limits.loads]
+
+
+def test_503_is_shed_and_no_rate_limit(tmp_path):
+    """A full server turns away; the share of 429s stays 0."""
+    records = [make_record(), failed_record(Outcome.OVERLOADED, 503)]
+    (load,) = limits_of(tmp_path, records).loads
+
+    assert (1, 0, 0.0) == (load.shed, load.limited, load.limited_share)
+
+
+def test_an_attempt_counts_in_the_stage_in_which_it_was_sent(tmp_path):
+    """Wanted at 9 s in the first stage, refused there, sent again at 11 s in the second."""
+    record = make_record(
+        started_s=9.0,
+        attempts=2,
+        rate_limited_attempts=1,
+        lost_sent_s=(0.0,),
+        lost_end_s=(0.01,),
+        lost_status=(429,),
+        user_latency_s=2.5,
+    )
+    limits = limits_of(tmp_path, [record], levels=(1, 2))
+
+    assert [(0, 1), (1, 0)] == [(load.accepted, load.limited) for load in limits.loads]
+
+
+def test_l12_a_rate_limit_is_named_where_it_begins_and_never_a_queue(tmp_path):
+    """10 requests/s pass, TTFT is 30 ms throughout: limited from 12 users on, 17 % of attempts."""
+    limits = limits_of(tmp_path, ladder(10, (1, 8, 12, 40)), levels=(1, 8, 12, 40))
+    sentences = limit_sentences(limits)
+
+    assert (
+        "Rate-limited from 12 users on: 17% of the attempts were answered 429, while first tokens "
+        "came as before (30 ms against 30 ms below, p50)." == sentences[0]
+    )
+    assert not any("queue" in text.lower() for text in sentences)
+
+
+def test_l12_waits_for_retries_do_not_make_first_tokens_late(tmp_path):
+    """Users wait 5 s for a retry; the attempts' own first tokens are as early as ever."""
+    calm = ladder(4, (2,))
+    waited = [
+        make_record(
+            stage=1,
+            started_s=11.0 + n / 10,
+            attempts=2,
+            rate_limited_attempts=1,
+            lost_sent_s=(0.0,),
+            lost_end_s=(0.01,),
+            lost_status=(429,),
+            ttft_s=0.03,
+            user_ttft_s=5.03,
+            user_latency_s=5.5,
+        )
+        for n in range(20)
+    ]
+    sentences = limit_sentences(limits_of(tmp_path, calm + waited, levels=(2, 8)))
+
+    assert "Rate-limited from 8 users on: 50%" in sentences[0]
+    assert "first tokens came as before (30 ms against 30 ms" in sentences[0]
+    assert not any("queue" in text.lower() for text in sentences)
+
+
+def test_l12_429s_beside_late_first_tokens_are_not_called_a_rate_limit(tmp_path):
+    """What passes is served ten times later: the endpoint may be full."""
+    late = [
+        record
+        for record in ladder(4, (2, 8), ttft_s=0.3)
+        if record.stage == 1  # as before below it
+    ]
+    sentence = limit_sentences(limits_of(tmp_path, ladder(4, (2,)) + late, levels=(2, 8)))[0]
+
+    assert sentence.startswith("From 8 users on 50%")
+    assert "later (300 ms against 30 ms" in sentence
+    assert "Rate-limited" not in sentence
+
+
+def test_429s_of_five_percent_are_not_yet_a_limit(tmp_path):
+    """One of 20 is 5 %; two of 20 are over it."""
+    plain = [make_record(started_s=n / 10) for n in range(18)]
+    few = limits_of(tmp_path / "few", [*plain, make_record(), refused()])
+    many = limits_of(tmp_path / "many", [*plain, refused(), refused()])
+
+    assert not any("imited from" in text for text in limit_sentences(few))
+    assert any("Rate-limited from 1 user on: 10%" in text for text in limit_sentences(many))
+
+
+def test_the_limit_found_is_told_and_bounds_the_stages_that_met_it(tmp_path):
+    """3 requests in each second pass: 180 a minute, which bounds 5 and 8 users and not 2."""
+    limits = limits_of(tmp_path, ladder(3, (2, 5, 8), 20.0), levels=(2, 5, 8), hold_s=20.0)
+    (found,) = limits.found
+
+    assert 180 == pytest.approx(found.figure, rel=0.05)
+    assert any(
+        text.startswith("Limit found: 180 requests a minute.") for text in limit_sentences(limits)
+    )
+    assert [None, found, found] == [load.bound and load.bound.estimate for load in limits.loads]
+    assert (40, 40) == (limits.loads[1].bound.refused, limits.loads[1].bound.explained)
+    assert ("", "fixed window of requests of 1 s") == tuple(r[-1] for r in load_table(limits)[:2])
+    assert 1 == len(found_table(limits))
+
+
+def test_a_stage_is_bound_on_the_clock_of_all_workers(tmp_path):
+    """The second worker joined 100 s later: its window is shifted as its attempts are."""
+    late = "2026-01-02T03:05:45.000000+00:00"
+    first = [make_record(started_s=0.0, started_at="2026-01-02T03:04:05.000000+00:00")]
+    values = [_values(record) for record in ladder(3, (2, 5), 20.0)]
+    second = [make_record(**{**v, "worker": "late", "started_at": late}) for v in values]
+    limits = limits_of(tmp_path, first + second, levels=(2, 5), hold_s=20.0)
+
+    assert (40, 40) == (limits.loads[1].bound.refused, limits.loads[1].bound.explained)
+
+
+def test_429s_that_no_limit_explains_are_not_given_one(tmp_path):
+    """Six 429s are too few to search in: that is told, in the sentences and at the stage."""
+    limits = limits_of(tmp_path, [make_record(), *[refused(started_s=2.0)] * 6])
+
+    assert any(
+        text.startswith("No limit can be named: Only 6 429s") for text in limit_sentences(limits)
+    )
+    assert "by no limit that is known" in load_table(limits)[0][-1]
+
+
+def _values(record):
+    return dict(zip(type(record).__dataclass_fields__, record.to_row(), strict=True))
+
+
+def test_what_the_headers_published_last_is_told(tmp_path):
+    """Two answers name 60 requests, the later one 12 left; a run without 429s tells it too."""
+    records = [
+        make_record(started_s=1.0, limit_requests=60, remaining_requests=13, reset_s=2.0),
+        make_record(started_s=2.0, limit_requests=60, remaining_requests=12),
+    ]
+    limits = limits_of(tmp_path, records)
+
+    assert {"limit_requests": 60, "remaining_requests": 12, "reset_s": 2} == limits.published
+    assert any("60 requests, 12 requests left" in text for text in limit_sentences(limits))
+
+
+def test_a_run_without_a_limit_says_nothing(tmp_path):
+    """Nothing shed, nothing published, nothing looked for."""
+    assert limits_of(tmp_path, [make_record(), failed_record()]) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "cause"),
+    [
+        (refused(), Cause.LIMITER),
+        (refused(error_code="429", error_sample=LITELLM_RPM), Cause.LIMITER),
+        (refused(error_code="429", error_sample=LITELLM_REST), Cause.COOLDOWN),
+        (refused(error_code="429", error_sample=LITELLM_CAP), Cause.IN_FLIGHT_CAP),
+        (refused(error_code="too_many_in_flight"), Cause.IN_FLIGHT_CAP),
+        (refused(error_code="engine_overloaded"), Cause.OVERLOADED),
+        (refused(error_code="http_429", error_sample="429 Too Many Requests"), Cause.UNNAMED),
+        (failed_record(Outcome.OVERLOADED, 503), Cause.OVERLOADED),
+        (failed_record(Outcome.SERVER_ERROR, 500), Cause.BROKEN),
+        (failed_record(Outcome.QUOTA_EXHAUSTED, 429), Cause.QUOTA),
+    ],
+    ids=lambda value: value.value if isinstance(value, Cause) else "",
+)
+def test_a_refusal_is_read_by_its_code_and_words(record, cause):
+    """The same status has several causes."""
+    (row,) = faces_of(attempt_rows(frame_of([record]))).rows
+
+    assert cause is row.cause
+
+
+def test_e07_one_cause_with_several_faces_is_told_as_such(tmp_path):
+    """A dead upstream behind a gateway: three 500s, then a cooldown's 429s."""
+    rest = refused(error_code="429", error_sample=LITELLM_REST)
+    sentences = limit_sentences(
+        limits_of(tmp_path, [failed_record()] * 3 + [rest] * 2 + [make_record()])
+    )
+
+    assert (
+        "Refusals by what they say of themselves: a broken server or upstream: 3 × 500; "
+        "a gateway that rests its upstream: 2 × 429." in sentences
+    )
+    assert any("read them together before calling the 429s a rate limit" in s for s in sentences)
+
+
+def test_refused_keys_and_prompts_are_no_refusals_of_load():
+    """401, 404 and a prompt that is too long are answers to what was asked."""
+    records = [
+        failed_record(Outcome.AUTH, 401),
+        failed_record(Outcome.NOT_FOUND, 404),
+        failed_record(Outcome.CONTEXT_LENGTH, 400),
+    ]
+
+    assert () == faces_of(attempt_rows(frame_of(numbered(records)))).rows
+
+
+def steps(passing_rps, rates):
+    """10 s of each rate; what is over the passing rate in a second is answered 429."""
+    return [
+        (make_record if n < passing_rps else refused)(
+            stage=stage, phase=Phase.HOLD, started_s=10.0 * stage + second + n / rate
+        )
+        for stage, rate in enumerate(rates)
+        for second in range(10)
+        for n in range(rate)
+    ]
+
+
+def test_a_search_for_the_limit_ends_in_a_bracket(tmp_path):
+    """6 requests/s pass: 4 and 6 do, 8 does not."""
+    rates = (4, 8, 6)
+    limits = limits_of(tmp_path, steps(6, rates), rates=rates, shape="limits")
+
+    assert Bracket(6, 8) == limits.bracket
+    assert (
+        "The limit lies between 6 requests/s, the highest step without sustained 429s, and "
+        "8 requests/s, the lowest with them." in limit_sentences(limits)
+    )
+
+
+def test_a_step_that_passed_above_a_limited_one_is_no_end_of_the_bracket(tmp_path):
+    """8 requests/s had 429s to the end; 10 passed, by an allowance or a free minute."""
+    free = [record for record in steps(99, (4, 8, 10)) if record.stage == 2]
+    limits = limits_of(tmp_path, steps(6, (4, 8)) + free, rates=(4, 8, 10), shape="limits")
+
+    assert Bracket(4, 8) == limits.bracket
+
+
+def test_429s_that_end_with_the_first_half_of_a_step_are_not_sustained(tmp_path):
+    """A step that begins with an exhausted allowance passes once it is over."""
+    early = [refused(started_s=0.1), *steps(4, (4,))]
+    limits = limits_of(tmp_path, early, rates=(4,), shape="limits")
+
+    assert Bracket(4, None) == limits.bracket
+    assert any("no limit met" in text for text in limit_sentences(limits))
+
+
+def test_a_limit_below_the_lowest_step_is_told(tmp_path):
+    """Even 4 requests/s have 429s to the end."""
+    limits = limits_of(tmp_path, steps(1, (4,)), rates=(4,), shape="limits")
+
+    assert any("the limit is below it" in text for text in limit_sentences(limits))
+
+
+def test_values_are_strict_json_and_tables_have_all_stages(tmp_path):
+    """A stage that was never held has no rates, which is not 0."""
+    limits = limits_of(tmp_path, ladder(3, (2, 4)), levels=(2, 4, 8), not_reached=(2,))
+    values = json.loads(json.dumps(limit_values(limits), allow_nan=False))
+
+    assert [False, False, True] == [s["accepted_per_s"] is None for s in values["stages"]]
+    assert ["2 users", "4 users", "8 users"] == [row[0] for row in load_table(limits)]
+
+
+@pytest.mark.parametrize("records", [[], [make_record()], [make_record(), refused()]])
+def test_plots_are_drawn_of_any_run(tmp_path, records):
+    """Also of none and of one without 429s; every axis has its unit."""
+    run = saved(tmp_path, records)
+    limits = rate_limits_of(run)
+    for draw in (lambda f: draw_over_time(f, limits, run), lambda f: draw_by_stage(f, limits)):
+        figure = Figure()
+        draw(figure)
+        (axes,) = figure.axes
+
+        assert "attempts/s" == axes.get_ylabel()
+        assert axes.get_xlabel()
+        figure.savefig(tmp_path / "plot.png")
