@@ -45,3 +45,13 @@ class Reply:
     wire_shape_ok: bool
     """A plain 2xx body is a chat completion; False for streams and for errors."""
     model: str | None
+
+
+def whole_text(parts: list[str]) -> str:
+    """The parts as one text; halves of a character that two chunks carried are put together."""
+    text = "".join(parts)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -17,6 +17,8 @@ from stream.chat_events import parse_chunk
 
 _MEMBERS = (b'"content":', b'"reasoning_content":', b'"reasoning":')
 _OTHER_TEXT = b"~"
+LONG_PIECE_BYTES = 4096
+"""From here on a piece is worth being cut before a run of ordinary events that it may hold."""
 
 
 _JSON_TEXT = rb"""(?>
@@ -30,7 +32,9 @@ _JSON_TEXT = rb"""(?>
   | [\xf1-\xf3][\x80-\xbf]{3}
   | \xf4[\x80-\x8f][\x80-\xbf]{2}
 )++"""
-_is_json_text = re.compile(_JSON_TEXT, re.VERBOSE).fullmatch
+is_json_text = re.compile(_JSON_TEXT, re.VERBOSE).fullmatch
+"""Whether bytes are the inside of a JSON string that is not empty: a match or None."""
+_json_text = re.compile(_JSON_TEXT, re.VERBOSE).match
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class ChunkTemplate:
     after: bytes
     event_before: bytes
     event_after: bytes
+    between: bytes
+    """From the text of one event to that of the next."""
 
     def matches(self, payload: bytes) -> bool:
         """Whether the data of an event differs in nothing but its text, and has one."""
@@ -48,7 +54,7 @@ class ChunkTemplate:
         return (
             payload.startswith(before)
             and payload.endswith(after)
-            and _is_json_text(payload, len(before), len(payload) - len(after)) is not None
+            and is_json_text(payload, len(before), len(payload) - len(after)) is not None
         )
 
     def matches_event(self, piece: bytes) -> bool:
@@ -57,8 +63,38 @@ class ChunkTemplate:
         return (
             piece.startswith(before)
             and piece.endswith(after)
-            and _is_json_text(piece, len(before), len(piece) - len(after)) is not None
+            and is_json_text(piece, len(before), len(piece) - len(after)) is not None
         )
+
+    def run(self, piece: bytes) -> tuple[int, int]:
+        """How many such events a piece begins with, one after the other, and their bytes."""
+        between, after = self.between, self.event_after
+        if not piece.startswith(self.event_before):
+            return 0, 0
+        count, end, start = 0, 0, len(self.event_before)
+        # Nothing is cut out of the piece: that would cost as much again as comparing it.
+        while (text := _json_text(piece, start)) is not None:
+            stop = text.end()
+            if not piece.startswith(between, stop):
+                if piece.startswith(after, stop):
+                    return count + 1, stop + len(after)
+                break
+            count += 1
+            end = stop + len(after)
+            start = stop + len(between)
+        return count, end
+
+
+def cut_before_run(piece: bytes, template: ChunkTemplate | None) -> tuple[bytes, bytes]:
+    """A piece of the body in two, if it is long: the second may begin with ordinary events.
+
+    Without a template the first part holds some events, to show what the ordinary ones are like:
+    the first of an answer differ from the others. With one it ends the event that was under way.
+    """
+    if len(piece) < LONG_PIECE_BYTES:
+        return piece, b""
+    end = piece.find(b"\n\n", LONG_PIECE_BYTES // 4 if template is None else 0)
+    return (piece, b"") if end < 0 else (piece[: end + 2], piece[end + 2 :])
 
 
 def template_of(payload: bytes, chunk: ChatChunk) -> ChunkTemplate | None:
@@ -69,7 +105,7 @@ def template_of(payload: bytes, chunk: ChatChunk) -> ChunkTemplate | None:
         for opening in (member + b'"', member + b' "'):
             start = payload.find(opening) + len(opening)
             end = payload.find(b'"', start)
-            if start < len(opening) or not _is_json_text(payload, start, max(start, end)):
+            if start < len(opening) or not is_json_text(payload, start, max(start, end)):
                 continue
             before, after = payload[:start], payload[end:]
             if _says(before + _OTHER_TEXT + after, chunk) and not _has_output(before + after):
@@ -78,6 +114,7 @@ def template_of(payload: bytes, chunk: ChatChunk) -> ChunkTemplate | None:
                     after=after,
                     event_before=b"data: " + before,
                     event_after=after + b"\n\n",
+                    between=after + b"\n\ndata: " + before,
                 )
     return None
 

@@ -9,8 +9,8 @@ from array import array
 from stream.body_kind import HEAD_BYTES, BodyKind, kind_from_bytes, kind_from_head
 from stream.chat_chunk import ChatChunk, MalformedChunk, ReplyError, ToolCallKey, Usage
 from stream.chat_events import parse_chunk
-from stream.chat_reply import Reply
-from stream.chunk_template import ChunkTemplate, template_of
+from stream.chat_reply import Reply, whole_text
+from stream.chunk_template import ChunkTemplate, cut_before_run, template_of
 from stream.plain_body import PlainReply, read_error_body, read_plain
 from stream.sse import SseDecoder
 
@@ -80,6 +80,11 @@ class ReplyReader:
         return self.output_at_s[-1] if self.output_at_s else None
 
     @property
+    def ordinary(self) -> ChunkTemplate | None:
+        """What an event may be compared with now, in place of decoding it; None for not now."""
+        return self._template if self._at_boundary else None
+
+    @property
     def done(self) -> bool:
         """Whether ``[DONE]`` has been seen; what follows it is not read."""
         return self._done
@@ -105,9 +110,13 @@ class ReplyReader:
         """
         self._body_bytes += len(data)
         template = self._template
-        if template is not None and self._at_boundary and template.matches_event(data):
-            self.output_at_s.append(at_s)
-            return
+        if template is not None and self._at_boundary:
+            if template.matches_event(data):
+                self.output_at_s.append(at_s)
+                return
+            data = self._take_run(data, at_s)
+            if not data:
+                return
         if self._kind is not BodyKind.EVENTS:
             self._keep(data)
             if self._kind is BodyKind.UNDECIDED:
@@ -116,16 +125,20 @@ class ReplyReader:
                 return
             data = bytes(self._body)
             self._body.clear()
-        if not self._done:
-            started = self.started
-            payloads = self._sse.feed(data)
-            place = self._read_all(payloads, at_s)
-            if place is not None and not started:
-                # Whatever follows the first output in its piece, a comment too, came later.
-                end = payloads[place][-_TAIL_BYTES:]
-                self._first_shared = not data.rstrip(b"\r\n").endswith(end)
-                self._first_shared |= place + 1 < len(payloads)
-            self._at_boundary = self._sse.between_events and not self._done
+        if self._done:
+            return
+        may_run = self._texts is None and self._untemplated < _TRIES
+        rest = b""
+        if may_run or self._template is not None:
+            data, rest = cut_before_run(data, self._template)
+        self._feed_events(data, rest, at_s)
+        if rest and (rest := self._take_run(rest, at_s)):
+            self._feed_events(rest, b"", at_s)
+
+    def take_ordinary(self, body_bytes: int, at_s: float) -> None:
+        """In place of ``feed``: the caller has found an event of so many bytes ``ordinary``."""
+        self._body_bytes += body_bytes
+        self.output_at_s.append(at_s)
 
     def feed_payload(self, payload: bytes, at_s: float) -> None:
         """The data of one event, from another decoder; read in place of ``feed``."""
@@ -171,7 +184,7 @@ class ReplyReader:
             parse_errors=self._parse_errors,
             pending_tail=streamed and self._sse.pending and not self._done,
             body_bytes=self._body_bytes,
-            texts=None if texts is None else {i: _whole_text(texts[i]) for i in sorted(texts)},
+            texts=None if texts is None else {i: whole_text(texts[i]) for i in sorted(texts)},
             has_output=self.started or (plain is not None and plain.has_output),
             wire_shape_ok=plain is not None and plain.shape_ok,
             model=self._model,
@@ -188,6 +201,27 @@ class ReplyReader:
     def _keep(self, data: bytes) -> None:
         limit_bytes = ERROR_BODY_BYTES if self._kind is BodyKind.ERROR else PLAIN_BODY_BYTES
         self._body += data[: max(0, limit_bytes - len(self._body))]
+
+    def _take_run(self, data: bytes, at_s: float) -> bytes:
+        """Take the ordinary events that a piece begins with; what is left of it."""
+        if self._template is None or not self._at_boundary:
+            return data
+        count, size = self._template.run(data)
+        if count:
+            self.output_at_s.extend(array("d", (at_s,)) * count)
+        return data[size:]
+
+    def _feed_events(self, data: bytes, rest: bytes, at_s: float) -> None:
+        """Decode events; ``rest`` came with them and is read later."""
+        started = self.started
+        payloads = self._sse.feed(data)
+        place = self._read_all(payloads, at_s)
+        if place is not None and not started:
+            # Whatever follows the first output in its piece, a comment too, came later.
+            end = payloads[place][-_TAIL_BYTES:]
+            self._first_shared = not data.rstrip(b"\r\n").endswith(end)
+            self._first_shared |= place + 1 < len(payloads) or bool(rest.strip(b"\r\n"))
+        self._at_boundary = self._sse.between_events and not self._done
 
     def _read_all(self, payloads: list[bytes], at_s: float) -> int | None:
         """The place of the first of these events with output that was decoded; None without."""
@@ -261,13 +295,3 @@ class ReplyReader:
         self._usage, self._error, self._model = plain.usage, plain.error, plain.model
         if self._texts is not None:
             self._texts = {index: [text] for index, text in plain.texts.items()}
-
-
-def _whole_text(parts: list[str]) -> str:
-    """The parts as one text; halves of a character that two chunks carried are put together."""
-    text = "".join(parts)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text

@@ -33,17 +33,24 @@ class HttpResponse:
         self._pieces: list[bytes] = []
         # httptools calls it for each chunk: the list's own method costs no frame of ours.
         self.on_body = self._pieces.append
+        self._within_chunk = [False, True]
+        # These two alternate.
+        self.on_chunk_header = self.on_chunk_complete = self._within_chunk.reverse
         self._parser = HttpResponseParser(self)
         self._read_bytes = 0
         self._field_bytes = 0
         self._decoder: Decoder | None = None
         self._unreadable = False
         self._interim = False
+        self._chunked = False
         self._keep_alive = False
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self.complete = False
         self.begun = False
+        self.at_chunk = False
+        """Whether the next byte begins a chunk whose data is the body as it is. A whole chunk
+        may then be taken past the parser, which is where it would be after it."""
 
     def feed(self, data: bytes) -> None:
         """Read bytes of the connection.
@@ -53,6 +60,7 @@ class HttpResponse:
                 broken or unknown. What ``on_head`` or ``on_body`` raise is passed on.
         """
         self.begun = True
+        self.at_chunk = False
         if self.status is None:
             self._read_bytes += len(data)
         try:
@@ -66,6 +74,10 @@ class HttpResponse:
                 self._keep_alive = False
                 return
             raise _explained(error) from None
+        if self._chunked and not self._within_chunk[0] and not self.complete:
+            # A chunk ends with a line's end. Of what may follow, only the whole line that begins
+            # the next chunk has that byte too, and with that line the chunk is begun.
+            self.at_chunk = data.endswith(b"\n")
         if self._pieces:
             self._hand_on()
         if self.status is None:
@@ -149,6 +161,9 @@ class HttpResponse:
             self._unreadable = True
             if 200 <= status < 300:
                 raise ProtocolError(f"the body is coded as {coding!r}, which was not asked for")
+        else:
+            framing = self.headers.get("transfer-encoding", "").lower()
+            self._chunked = framing == "chunked"
 
     def on_message_complete(self) -> None:
         """The message has ended by its own framing."""

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gevent.lock import Semaphore
-
 from metrics.outcome import Outcome
 from metrics.stage import COLD_REQUESTS, Phase, Stage
 from settings import Settings
 from users.masking import Masker
 from users.retry_policy import RetryPolicy
+from users.slots import Slots
 from users.wire import ChatTransport
 from workloads.prompts import PromptPlan, PromptSource
 from workloads.retry_budget import RetryBudget
@@ -37,7 +36,7 @@ class RunContext:
     masker: Masker
     retry_policy: RetryPolicy
     retry_budget: RetryBudget
-    slots: Semaphore | None = None
+    slots: Slots | None = None
     """This worker's share of ``--max-in-flight``: one for each attempt under way."""
     position: int | None = 0
     """This worker's place in the fleet that shares a schedule; None when it joined too late."""

@@ -16,22 +16,46 @@ from metrics.outcome import ReadMode, StampSource
 from stream.reply import ReplyReader
 from stream.sse import EventTooLarge
 from users.deadlines import DRAIN_S, Deadlines, LimitReached
+from users.framed_chunk import FramedChunk
 from users.http_response import HttpResponse, ProtocolError
+from users.lazy_reads import (
+    LAZY_UNREAD_BYTES,
+    LAZY_UNREAD_S,
+    LOOK_BYTES,
+    LOOK_SHARE,
+    LazyReads,
+    lazy_pause_s,
+)
 from users.poll_clock import PollClock
 from users.stamped_socket import READ_BYTES, StampedSocket
 from users.wire import WireFacts
 
-LAZY_TICK_S = 0.005
-LAZY_LEAST_S = 0.02
-LAZY_MOST_S = 0.2
-LAZY_SHARE = 0.1
-"""A lazy read comes at most this share of the request's age late, so that its user asks again in
-time: a closed loop would slow down otherwise."""
-_WHEEL_SLOTS = int(LAZY_MOST_S / LAZY_TICK_S) + 1
-
 
 class Exchange:
     """Reads one answer in the event loop; ends by waking its greenlet."""
+
+    __slots__ = (
+        "_at_s",
+        "_connection",
+        "_deadlines",
+        "_drain_until_s",
+        "_error",
+        "_facts",
+        "_framed",
+        "_is_lazy",
+        "_lazy_reads",
+        "_ordinary",
+        "_output_at_s",
+        "_over",
+        "_poll_clock",
+        "_reader",
+        "_unread_until_s",
+        "_waiter",
+        "_waiting_bytes",
+        "_watcher",
+        "due_s",
+        "response",
+    )
 
     def __init__(
         self,
@@ -39,7 +63,7 @@ class Exchange:
         reader: ReplyReader,
         facts: WireFacts,
         deadlines: Deadlines,
-        lazy_reads: "LazyReads | None",
+        lazy_reads: LazyReads | None,
         poll_clock: PollClock,
     ) -> None:
         self._connection = connection
@@ -53,12 +77,17 @@ class Exchange:
         self._waiter: Any = Waiter()
         self._watcher: Any = None
         self._over = False
+        self._framed: FramedChunk | None = None
+        self._ordinary: FramedChunk | None = None
+        """Set while nothing but whole chunks with whole events has been parsed."""
         self._error: Exception | None = None
         self._drain_until_s: float | None = None
         self.due_s = 0.0
         """When a limit may next be over, on ``time.perf_counter``'s clock."""
         self.response = HttpResponse(self._on_head, self._on_body)
         self._is_lazy = False
+        self._unread_until_s = 0.0
+        self._waiting_bytes = 0
 
     def run(self) -> None:
         """Sleep until the answer is over.
@@ -72,6 +101,9 @@ class Exchange:
             if not self._over:
                 self._waiter.get()
         finally:
+            if self._is_lazy:
+                # Whoever was told to stop has received all the same what lies unread.
+                self.read()
             self._over = True
             self._watcher.stop()
             self._watcher.close()
@@ -107,10 +139,38 @@ class Exchange:
         """Whether nothing more will be read."""
         return self._over
 
-    def lazy_pause_s(self, now_s: float) -> float:
-        """How long what arrives now may wait in the kernel."""
-        pause_s = LAZY_SHARE * (now_s - self._facts.sent_at_s)
-        return min(LAZY_MOST_S, max(LAZY_LEAST_S, pause_s))
+    def lazy_turn(self, now_s: float) -> float:
+        """Read what the kernel holds, unless the answer goes on; seconds to the next turn."""
+        pause_s = lazy_pause_s(now_s - self._facts.sent_at_s)
+        if now_s > self._unread_until_s or not self._goes_on():
+            self._unread_until_s = now_s + LAZY_UNREAD_S
+            looked, self._waiting_bytes = bool(self._waiting_bytes), 0
+            self.read()
+            if looked:
+                # The connection's end behind those bytes has waited for one turn already.
+                self.read()
+        return pause_s * LOOK_SHARE if self._waiting_bytes >= LOOK_BYTES else pause_s
+
+    def _goes_on(self) -> bool:
+        """Whether more has come since the last turn, little lies unread, and no end is among it.
+
+        An answer's end shows by its last bytes, or by the silence after it. Looking at bytes costs
+        as much as taking them, so where many wait it is silence, looked for more often. Bytes that
+        no more follow are read: they may be the last before the connection's end.
+        """
+        if self._ordinary is None:
+            return False
+        before_bytes = self._waiting_bytes
+        try:
+            waiting_bytes = self._connection.waiting_bytes()
+            if not before_bytes < waiting_bytes < LAZY_UNREAD_BYTES:
+                return False
+            if before_bytes < LOOK_BYTES and not self._connection.waits_with(self._ordinary.after):
+                return False
+        except OSError:
+            return False
+        self._waiting_bytes = waiting_bytes
+        return True
 
     def read(self) -> None:
         """The event loop's callback: take what has arrived and hand it on."""
@@ -119,7 +179,15 @@ class Exchange:
         try:
             received = self._connection.receive()
             if received is not None:
-                self._take(*received)
+                ordinary = self._ordinary
+                if ordinary is not None and (body_bytes := ordinary.body_bytes(received[0])):
+                    # One chunk with one ordinary event, which no parser need see.
+                    facts = self._facts
+                    self._at_s = at_s = received[1] - facts.sent_at_s
+                    facts.received_bytes += body_bytes
+                    self._reader.take_ordinary(body_bytes, at_s)
+                else:
+                    self._take(*received)
                 while len(received[0]) == READ_BYTES and not self._over:
                     received = self._connection.receive()
                     if received is None:
@@ -158,6 +226,15 @@ class Exchange:
         elif reader.done and self._drain_until_s is None:
             facts.end_s = self._at_s
             self._drain_until_s = self.due_s = time.perf_counter() + DRAIN_S
+        self._know_ordinary()
+
+    def _know_ordinary(self) -> None:
+        """What the next read may be compared with, now that all before it has been parsed."""
+        self._ordinary = None
+        if self.response.at_chunk and (template := self._reader.ordinary) is not None:
+            if self._framed is None or self._framed.template is not template:
+                self._framed = FramedChunk(template)
+            self._ordinary = self._framed
 
     def _note_first(self, before_s: float, delay_s: float | None) -> None:
         """The first output has come; ``before_s`` is the stamp of the read before it."""
@@ -170,7 +247,7 @@ class Exchange:
             facts.ttft_late_max_s = max(0.0, self._at_s - max(before_s, polled_s))
             facts.merged_reads += self._reader.outputs > 1
 
-    def _become_lazy(self, lazy_reads: "LazyReads") -> None:
+    def _become_lazy(self, lazy_reads: LazyReads) -> None:
         """From the first visible text on, which after long reasoning is a time of its own."""
         if not self._reader.answered or self.response.complete or self._reader.done:
             return
@@ -202,47 +279,3 @@ class Exchange:
 
 
 _FAR_S = 3600.0
-
-
-class LazyReads:
-    """A timer that reads lazy exchanges, each after a pause of its own."""
-
-    def __init__(self) -> None:
-        self._wheel: list[list[Exchange]] = [[] for _ in range(_WHEEL_SLOTS)]
-        self._at = 0
-        self._count = 0
-        self._timer: Any = None
-
-    def add(self, exchange: Exchange) -> None:
-        """Read this exchange from now on, until it is over."""
-        self._place(exchange, time.perf_counter())
-        self._count += 1
-        if self._timer is None:
-            self._timer = gevent.get_hub().loop.timer(LAZY_TICK_S, LAZY_TICK_S)
-            self._timer.start(self._tick)
-
-    def close(self) -> None:
-        """Read nothing more."""
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer.close()
-            self._timer = None
-
-    def _place(self, exchange: Exchange, now_s: float) -> None:
-        ticks = max(1, min(_WHEEL_SLOTS - 1, int(exchange.lazy_pause_s(now_s) / LAZY_TICK_S)))
-        self._wheel[(self._at + ticks) % _WHEEL_SLOTS].append(exchange)
-
-    def _tick(self) -> None:
-        self._at = (self._at + 1) % _WHEEL_SLOTS
-        due, self._wheel[self._at] = self._wheel[self._at], []
-        if not due:
-            if not self._count:
-                self.close()
-            return
-        now_s = time.perf_counter()
-        for exchange in due:
-            exchange.read()
-            if exchange.over:
-                self._count -= 1
-            else:
-                self._place(exchange, now_s)

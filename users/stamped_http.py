@@ -22,8 +22,9 @@ from users.connecting import open_stamped
 from users.deadlines import Deadlines, LimitReached
 from users.http_request import RequestWriter
 from users.http_response import ProtocolError
+from users.lazy_reads import LazyReads
 from users.poll_clock import PollClock
-from users.stamped_exchange import Exchange, LazyReads
+from users.stamped_exchange import Exchange
 from users.stamped_socket import StampedSocket
 from users.wire import ChatRequest, WireFacts, WireFailure
 from users.wire_failures import failure_of

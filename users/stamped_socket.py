@@ -7,10 +7,13 @@ read takes several packets at once, the kernel gives the time of the last. Where
 stamp the time of the read is taken, and the source is said.
 """
 
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 import time
+from array import array
 
 import gevent.socket
 
@@ -21,10 +24,26 @@ _TIMESPEC = struct.Struct("@qq")
 _ANCILLARY_BYTES = 64
 _LONGEST_DELAY_S = 10.0
 _CLOCK_STEP_S = 5e-4
+_count = array("i", [0])
+_seen = bytearray(READ_BYTES)
+"""Both for all connections: what is looked at is not kept."""
 
 
 class StampedSocket:
     """A connected TCP or TLS socket; writes block this greenlet, reads never block."""
+
+    __slots__ = (
+        "_descriptor",
+        "_incoming",
+        "_offset_s",
+        "_outgoing",
+        "_recv_into",
+        "_recvmsg",
+        "_sock",
+        "_tls",
+        "clock_steps",
+        "ended",
+    )
 
     def __init__(self, sock: gevent.socket.socket, tls: ssl.SSLObject | None = None) -> None:
         self._sock = sock
@@ -32,6 +51,8 @@ class StampedSocket:
         self._incoming: ssl.MemoryBIO | None = None
         self._outgoing: ssl.MemoryBIO | None = None
         self._recvmsg = self._raw.recvmsg
+        self._descriptor = sock.fileno()
+        self._recv_into = self._raw.recv_into
         self._offset_s = clock_offset_s()
         self.clock_steps = 0
         self.ended = False
@@ -54,6 +75,20 @@ class StampedSocket:
         except OSError:
             return False
         return False
+
+    def waiting_bytes(self) -> int:
+        """How many bytes the kernel holds unread; 0 as well when the connection has ended."""
+        fcntl.ioctl(self._descriptor, termios.FIONREAD, _count)
+        return _count[0]
+
+    def waits_with(self, end: bytes) -> bool:
+        """Whether what is unread ends so, which beneath TLS cannot be seen.
+
+        Raises:
+            OSError: the connection was reset, or nothing waits.
+        """
+        size = 0 if self._tls is not None else self._recv_into(_seen, 0, socket.MSG_PEEK)
+        return _seen.endswith(end, 0, size)
 
     def send(self, message: bytes, limit_s: float | None) -> None:
         """Send all of it.

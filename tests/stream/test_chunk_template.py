@@ -1,14 +1,17 @@
 """Chunks recognised by their bytes say what the decoder says of them, and nothing is guessed."""
 
 import json
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import stream.chunk_template
 from stream.chat_events import parse_chunk
 from stream.chunk_template import template_of
 from stream.reply import Reply, ReplyReader
+from stream.sse import SseDecoder
 from tests.support.case_notation import C, D, F, R, T, U
 
 ODD_TEXTS = st.text(max_size=4) | st.sampled_from(
@@ -86,8 +89,14 @@ def test_an_unusual_chunk_makes_no_template(payload: bytes) -> None:
     assert template_of(payload, parse_chunk(payload)) is None
 
 
-def read(body: bytes, cuts: list[int], templates: bool) -> Reply:
-    """The reply to a body fed in pieces of those sizes, each at a time of its own."""
+def bytes_of_event(text: str) -> bytes:
+    """One event of the plain kind with other text."""
+    return b"data: " + chunk_bytes(text) + b"\n\n"
+
+
+def read(body: bytes, cuts: list[int], templates: bool) -> tuple[Reply, bool]:
+    """The reply to a body fed in pieces of those sizes, each at a time of its own; and whether
+    its first output shared a piece."""
     reader = ReplyReader()
     if not templates:
         reader._untemplated = 10**9
@@ -97,7 +106,7 @@ def read(body: bytes, cuts: list[int], templates: bool) -> Reply:
         reader.feed(body[start : start + size], at_s)
         start += size
         at_s += 0.125
-    return reader.close(9.0)
+    return reader.close(9.0), reader.first_output_shared
 
 
 EVENTS = st.one_of(
@@ -111,11 +120,61 @@ EVENTS = st.one_of(
 )
 
 
-@given(st.lists(EVENTS, max_size=12), st.lists(st.integers(1, 400), max_size=8))
+@pytest.mark.parametrize("long_bytes", [200, 10**9])
+@given(
+    st.lists(EVENTS | st.just(b"data: " + PLAIN + b"\n\n"), max_size=12),
+    st.lists(st.integers(1, 1000), max_size=8),
+)
 @example([b"data: " + PLAIN + b"\n\n"] * 4, [len(PLAIN) + 8] * 3)
+@example([R, *[b"data: " + PLAIN + b"\n\n"] * 9, F(), b": x\n\n", D], [])
+@example([b"data: " + PLAIN + b"\n\n"] * 9, [300, 300, 300])
 def test_a_reply_is_the_same_with_templates_and_without(
-    events: list[bytes], cuts: list[int]
+    long_bytes: int, events: list[bytes], cuts: list[int]
 ) -> None:
-    """Whatever chunks come, however they are cut: every fact and every time is the decoder's."""
+    """Whatever chunks come, however they are cut: every fact and every time is the decoder's.
+
+    Whether the first output shares its piece is one of them, and may not depend on how a long
+    piece is looked through.
+    """
     body = b"".join(events)
-    assert read(body, cuts, templates=True) == read(body, cuts, templates=False)
+    with patch.object(stream.chunk_template, "LONG_PIECE_BYTES", long_bytes):
+        assert read(body, cuts, templates=True) == read(body, cuts, templates=False)
+
+
+EVENT = b"data: " + PLAIN + b"\n\n"
+
+
+@given(
+    st.lists(EVENTS | st.just(EVENT) | ODD_TEXTS.map(bytes_of_event), max_size=9),
+    st.binary(max_size=3),
+)
+@example([EVENT, EVENT], b"")
+@example([EVENT, EVENT.replace(b" word", b"a\n\ndata: b")], b"")
+def test_a_run_is_the_events_that_match_one_by_one(events: list[bytes], more: bytes) -> None:
+    """As many as the piece begins with, and their bytes; whatever follows is left."""
+    template = template_of(PLAIN, parse_chunk(PLAIN))
+    assert template is not None
+    piece = b"".join(events) + more
+    count = size = 0
+    while (end := piece.find(b"\n\n", size)) >= 0 and template.matches_event(piece[size : end + 2]):
+        count, size = count + 1, end + 2
+    assert template.run(piece) == (count, size)
+
+
+def test_a_long_run_is_not_decoded() -> None:
+    """200 events in one piece behind the first: the decoders see the few at its ends."""
+    body = R + EVENT * 200 + F() + D
+    seen, split = [], []
+    feed = SseDecoder.feed
+    reader = ReplyReader()
+    reader.begin(200, "text/event-stream", 0.01)
+    with (
+        patch("stream.reply.parse_chunk", lambda data: seen.append(data) or parse_chunk(data)),
+        patch.object(SseDecoder, "feed", lambda sse, data: split.append(data) or feed(sse, data)),
+    ):
+        reader.feed(body, 0.1)
+    reply = reader.close(1.0)
+
+    assert (reply.chunks, reply.saw_done, reply.finish_reason) == (200, True, "stop")
+    assert len(seen) == 3
+    assert sum(map(len, split)) < len(body) / 10

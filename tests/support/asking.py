@@ -3,7 +3,6 @@
 import contextlib
 
 from gevent.event import Event
-from gevent.lock import Semaphore
 
 from options import OPTION_NAMES, add_arguments
 from settings import Settings
@@ -12,6 +11,7 @@ from users.masking import Masker
 from users.retry_policy import retry_policy
 from users.run_context import RunContext
 from users.secrets import load_secrets
+from users.slots import Slots
 from users.transports import open_transports
 from workloads.chat_body import encode_chat
 from workloads.prompts import Message, Prompt, PromptPlan
@@ -72,7 +72,7 @@ class Asker:
             masker=Masker(secrets.texts),
             retry_policy=retry_policy(settings),
             retry_budget=RetryBudget(settings.retrying.budget_ratio),
-            slots=Semaphore(settings.max_in_flight) if settings.max_in_flight else None,
+            slots=Slots(settings.max_in_flight) if settings.max_in_flight else None,
         )
         self.leaving = Event()
 

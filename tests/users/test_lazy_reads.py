@@ -14,7 +14,8 @@ from tests.support.asking import asker
 from tests.support.case_notation import C, D, F, R, T, U
 from tests.support.raw_server import answer, raw_server
 from tests.support.stamped import CHUNKED, LAST, STAMP_S, Posted, chunk, spaced
-from users.stamped_exchange import LAZY_LEAST_S, LAZY_MOST_S, LAZY_SHARE
+from users.lazy_reads import LAZY_LEAST_S, LAZY_MOST_S, LAZY_SHARE, LAZY_UNREAD_BYTES
+from users.stamped_socket import StampedSocket
 
 pytestmark = [
     pytest.mark.live,
@@ -47,6 +48,74 @@ def test_many_chunks_come_in_one_read(tmp_path):
         posted = Posted(user)
 
     assert len(set(posted.reply.output_at_s)) < len(LETTERS) / 2
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The data of all reads, as they are made."""
+    made, receive = [], StampedSocket.receive
+
+    def noted(connection):
+        received = receive(connection)
+        if received is not None:
+            made.append(received[0])
+        return received
+
+    monkeypatch.setattr(StampedSocket, "receive", noted)
+    return made
+
+
+def test_ordinary_chunks_lie_unread_and_the_end_is_noticed(tmp_path, reads):
+    """200 tokens 10 ms apart: few reads, none too large, all tokens and the end's own time."""
+    said = spaced("abcdefghij" * 20, every_ms=10)
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        joined_s = time.perf_counter()
+        record = user.ask().record
+        write = server.events("write")[-1]
+
+    assert (Outcome.OK, 200, True) == (record.outcome, record.chunks, record.saw_done)
+    assert len(reads) < 18
+    assert record.end_s < write["after_s"] - joined_s + STAMP_S
+    assert record.noticed_late_s < LAZY_MOST_S + 0.05
+
+
+def test_little_is_left_unread_of_a_thick_stream(tmp_path, reads):
+    """50 kB a second: no read takes much more than may wait, so no buffer fills up."""
+    tokens = [(10 * n, chunk(C("x" * 400))) for n in range(1, 160)]
+    said = answer(CHUNKED + chunk(R), *tokens, (1700, chunk(F(), D) + LAST))
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        record = user.ask().record
+
+    assert (Outcome.OK, 159) == (record.outcome, record.chunks)
+    assert LAZY_UNREAD_BYTES / 2 < max(map(len, reads)) < 2.5 * LAZY_UNREAD_BYTES
+
+
+def test_E05_a_connection_lost_behind_ordinary_chunks_is_noticed(tmp_path, reads):
+    """Its last bytes look like any others: silence has them read, and the end behind them."""
+    tokens = [(10 * n, chunk(C("a"))) for n in range(1, 120)]
+    said = answer(CHUNKED + chunk(R), *tokens, end="close")
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        record = user.ask().record
+
+    assert (Outcome.INTERRUPTED, 119) == (record.outcome, record.chunks)
+    assert len(reads) < 16
+    assert record.end_s < 1.2 + 2 * LAZY_SHARE * 1.2 + 0.2
+
+
+def test_a_stopped_user_has_what_lay_unread(tmp_path):
+    """Tokens that had arrived when a lazy stream was cut short are counted."""
+    tokens = [(10 * n, chunk(C("a"))) for n in range(1, 101)]
+    said = answer(CHUNKED + chunk(R), *tokens, end="hold")
+    with raw_server(tmp_path, said) as server, asker(server.url, gap_sample="0") as user:
+        asking = gevent.spawn(user.ask)
+        while len(server.events("write")) < 80:
+            gevent.sleep(0.005)
+        written = len(server.events("write")) - 1
+        asking.kill()
+        record = asking.value.record
+
+    assert Outcome.CANCELLED is record.outcome
+    assert record.chunks >= written - 1
 
 
 def test_a_lazy_stream_has_no_gaps(tmp_path):

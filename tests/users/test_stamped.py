@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import gevent
 import pytest
 from gevent import GreenletExit
+from gevent.event import Event
 
 from metrics.outcome import Outcome
 from tests.support.asking import asker
@@ -320,8 +321,10 @@ def test_a_user_raises_the_order_to_stop_again(tmp_path):
     with raw_server(tmp_path, HALF) as server, asker(server.url) as user:
         fired, raised = [], []
         stub = SimpleNamespace(
-            _leaving=False,
-            context=SimpleNamespace(transports={TrafficKind.STREAM: None}, phase=None),
+            _leaving=Event(),
+            context=SimpleNamespace(
+                transports={TrafficKind.STREAM: None}, phase=None, halted=False
+            ),
             kind=TrafficKind.STREAM,
             _next_wish=lambda: None,
             _fire=fired.append,
