@@ -1,21 +1,48 @@
-"""When a stage's figures speak of the client and not of the endpoint."""
+"""When a stage's figures speak of the client and not of the endpoint, and what helps then."""
 
 LAG_LIMIT_S = 0.05
 LAG_SHARE_OF_TTFT = 0.1
 """A lag is small against a TTFT ten times as long, whatever its size."""
 CPU_LIMIT_RATIO = 0.9
+IDLE_RATIO = 0.4
+"""A worker that used less of its core than this was late for want of it, most likely."""
+HOST_FULL_RATIO = 0.8
+"""Share of a host's cores in its workers' use from which another worker there finds no room."""
 
 
 def client_limit(
     lag_p99_s: float | None, cpu_mean: float | None, ttft_s: float | None
 ) -> str | None:
-    """Why the client was the limit, or None when it was not.
+    """Why the client was the limit, with the limit's value; None when it was not.
 
     ``lag_p99_s`` is the event loop's lateness, ``cpu_mean`` the share of its core that a worker
     used (0-1), ``ttft_s`` the stage's median TTFT.
     """
     if cpu_mean is not None and cpu_mean > CPU_LIMIT_RATIO:
-        return f"a worker used {cpu_mean:.0%} of its core: add workers"
-    if lag_p99_s is not None and lag_p99_s > max(LAG_LIMIT_S, LAG_SHARE_OF_TTFT * (ttft_s or 0.0)):
-        return f"the event loop ran {1e3 * lag_p99_s:,.0f} ms late at p99: add workers"
+        return f"a worker used {cpu_mean:.0%} of its core (limit {CPU_LIMIT_RATIO:.0%})"
+    limit_s = max(LAG_LIMIT_S, LAG_SHARE_OF_TTFT * (ttft_s or 0.0))
+    if lag_p99_s is not None and lag_p99_s > limit_s:
+        return (
+            f"the event loop ran {1e3 * lag_p99_s:,.0f} ms late at p99 (limit "
+            f"{1e3 * limit_s:,.0f} ms)"
+        )
     return None
+
+
+def client_advice(cpu_mean: float | None, workers: int, cores: int | None) -> str:
+    """What to do about a client at its limit.
+
+    ``cpu_mean`` is the share of its core that a worker used (0-1), ``workers`` the most that ran on
+    one host, ``cores`` that host's, None where it is not known.
+    """
+    if cpu_mean is not None and cpu_mean < IDLE_RATIO:
+        return (
+            f"a worker used {cpu_mean:.0%} of its core, so other work on its host most likely held "
+            "it up: use a quieter host or another one, for more workers on this one do not help"
+        )
+    if cores is not None and cpu_mean is not None and workers * cpu_mean >= HOST_FULL_RATIO * cores:
+        return (
+            f"add workers on another host: {workers} on this one used "
+            f"{workers * cpu_mean:.1f} of its {cores} cores"
+        )
+    return "add workers, on another host when no core of this one is free"

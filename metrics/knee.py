@@ -94,8 +94,8 @@ def _knee(seen: Assessment, found: Estimate, side: Side, lower: str) -> KneeEsti
     if base is not None and base.users > 1 and found.users <= 1.15 * base.users:
         # The baseline's own wait counts as none, so no knee can be named at or below it.
         reason = (
-            f"requests queue from the lowest level of {base.users} users on: the knee is at or "
-            f"below it; {lower}"
+            f"the levels put the knee at the lowest one of {base.users} users or below it, and "
+            f"its own wait counts as none; {lower}"
         )
         return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
     if found.half_width is not None and found.half_width > WIDEST * found.users:
@@ -109,11 +109,11 @@ def _knee(seen: Assessment, found: Estimate, side: Side, lower: str) -> KneeEsti
     worst = max(used, key=lambda e: e.users)
     calm = seen.calm_users
     reason = (
-        f"at {worst.users} users {worst.share:.0%} of each request's cycle is spent waiting "
+        f"at {_users(worst.users)} {worst.share:.0%} of each request's cycle is spent waiting "
         "for its first token"
     )
     reason += (
-        f", at {calm} {'user' if calm == 1 else 'users'} under {CALM_SHARE:.0%}"
+        f", at {_users(calm)} under {CALM_SHARE:.0%}"
         if calm is not None
         else ", and no level below was free of it"
     )
@@ -132,10 +132,14 @@ def _no_estimate(seen: Assessment, side: Side, law: ServiceLaw | None, higher: s
         return _answer(seen, side, ceiling.status, reason, at_least=top)
     edge = seen.onset_at_top
     if edge is not None:
-        reason = (
-            f"at the top level of {edge.users} users {edge.share:.0%} of the cycle is spent "
-            f"waiting, too little to measure a queue; {higher}"
-        )
+        reason = f"at the top level of {edge.users} users {edge.share:.0%} of the cycle is spent "
+        if edge.share < QUEUE_SHARE:
+            reason += f"waiting: a queue begins there, and a level above would measure it; {higher}"
+        else:
+            reason += (
+                f"waiting, but that is uncertain ({edge.share_low:.0%} to {edge.share_high:.0%}); "
+                "measure it for longer"
+            )
         if edge.queue_share_low is None or edge.share_low < edge.share / 2:
             return _answer(seen, side, KneeStatus.NEAR_TOP, reason, at_least=calm or top)
         users = edge.users * (1 - edge.share)
@@ -144,9 +148,20 @@ def _no_estimate(seen: Assessment, side: Side, law: ServiceLaw | None, higher: s
     hidden = hidden_queue(seen.usable, fewest=2)
     if hidden is not None:
         return _hidden(seen, side, hidden, "the time to first token does not show it")
-    reason = f"no request waited for a slot at {top} users; {higher}"
+    reason = f"no request waited for a slot at {_users(top)}"
+    uncertain = [e for e in seen.seen if e.users == top and e.share >= CALM_SHARE]
+    if uncertain:
+        e = uncertain[-1]
+        reason = (
+            f"the {e.share:.0%} of the cycle spent waiting at {_users(top)} may be chance "
+            f"({e.share_low:.0%} to {e.share_high:.0%})"
+        )
     if law is not None and side.elasticity is not None:
-        reason = f"no request waited for a slot at {top} users, {_shape(side)}; {higher}"
+        reason += f", {_shape(side)}"
+    if seen.contradicted:
+        waited = ", ".join(str(item.users) for item in seen.contradicted)
+        reason += f", although some did at {waited} below it: repeat that"
+    reason += f"; {higher}"
     return _answer(seen, side, KneeStatus.NO_KNEE, reason, at_least=top)
 
 
@@ -200,12 +215,24 @@ def _hidden(seen: Assessment, side: Side, found: HiddenQueue, why: str) -> KneeE
 
 def _nothing_usable(seen: Assessment, side: Side) -> KneeEstimate:
     if seen.ceiling is not None:
-        reason = f"at every level: {seen.ceiling.detail}"
+        reason = f"no level is below it: from {_users(seen.ceiling.users)} on {seen.ceiling.detail}"
         return _answer(seen, side, seen.ceiling.status, reason)
-    if any(level.requests and level.void is None for level in seen.ordered):
-        return _answer(seen, side, KneeStatus.UNRESOLVED, "no request succeeded")
-    reason = "no level was held long enough to finish a request"
-    return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
+    return _answer(seen, side, KneeStatus.UNRESOLVED, _why_unusable(seen.ordered))
+
+
+def _why_unusable(levels: Sequence[Level]) -> str:
+    void = next((level for level in levels if level.void is not None), None)
+    if not levels:
+        return "there is no level of concurrent users"
+    if any(level.requests and level.void is None for level in levels):
+        return "no request succeeded"
+    if void is not None:
+        return f"no level may be used; the first, of {_users(void.users)}: {void.void}"
+    return "no level was held long enough to finish a request"
+
+
+def _users(number: int) -> str:
+    return f"{number} user" + ("" if number == 1 else "s")
 
 
 def _side(seen: Assessment, law: ServiceLaw | None, slo_ratio: float) -> Side:

@@ -72,7 +72,13 @@ class Assessment:
     def calm_users(self) -> int | None:
         """The highest level without a queue: below one that queues, a calm level is no accident."""
         limit = _NARROW * self.estimate.users if self.estimate else math.inf
-        calm = [e.users for e in self.seen if e.share < CALM_SHARE and e.users <= limit]
+        # Where the top level decides, for nothing is estimated, it cannot be calm as well.
+        edge = self.onset_at_top if self.estimate is None else None
+        calm = [
+            e.users
+            for e in self.seen
+            if e.share < CALM_SHARE and e.users <= limit and e is not edge
+        ]
         return max(calm, default=None)
 
     @property
@@ -94,12 +100,23 @@ class Assessment:
         return max(edge, key=lambda e: e.share, default=None)
 
     @property
+    def contradicted(self) -> tuple[LevelEvidence, ...]:
+        """Levels that queue, below one that surely does not: they count for nothing."""
+        above = max((e.users for e in self.seen if _surely_calm(e)), default=0)
+        return tuple(e for e in self.seen if _queues(e) and e.users <= above)
+
+    @property
+    def near_below(self) -> tuple[LevelEvidence, ...]:
+        """The levels just below the knee, which show how the queue begins."""
+        if self.estimate is None:
+            return ()
+        low, high = (ratio * self.estimate.users for ratio in _BRACKET)
+        return tuple(e for e in self.seen if low <= e.users <= high)
+
+    @property
     def gradual(self) -> bool:
         """Whether the levels just below the knee queue already."""
-        if self.estimate is None:
-            return False
-        low, high = (ratio * self.estimate.users for ratio in _BRACKET)
-        near = [e.share for e in self.seen if low <= e.users <= high]
+        near = [e.share for e in self.near_below]
         return bool(near) and min(near) >= CALM_SHARE
 
 
@@ -122,9 +139,9 @@ def assess(levels: Sequence[Level]) -> Assessment:
         for level in ordered
     ]
     above = max((e.users for e in evidence if _surely_calm(e)), default=0)
-    chosen = [e for e in evidence if _queues(e) and e.users > above]
     # A baseline that may queue itself shows no other level's queue.
-    estimate = _estimate(chosen) if chosen and calm_base else None
+    chosen = [e for e in evidence if _queues(e) and e.users > above] if calm_base else []
+    estimate = _estimate(chosen) if chosen else None
     return Assessment(
         ordered=tuple(ordered),
         usable=tuple(usable),

@@ -14,7 +14,19 @@ CAP_SPREAD = 0.05
 CAP_BEYOND = 0.1
 """Share of the time with more in flight than at the refusals, from which it is no cap."""
 CAP_REFUSALS = 20
-"""429s needed to tell a cap."""
+"""429s needed to tell a cap by that."""
+CAP_OF_EVEN = 0.75
+"""The same deviation over the one that evenly admitted requests would have: below it, a cap. At
+small numbers one step is more than ``CAP_SPREAD``, and a slot may be free a moment after its
+answer has ended, so that some 429s come at one less."""
+CAP_STEP = 1.0
+"""Most requests in flight that the deviation may be by that."""
+CAP_EVEN_LEAST = 0.6
+"""With answers that are all alike a rate limit leaves no step either, so nothing is told then."""
+CAP_FEWEST = 10
+"""429s needed to tell a cap by that, of two or more: a single slot looks like one user's rate."""
+CAP_FREQUENT = 0.25
+"""Share of the 429s that the cap itself meets: fewer come at answers on their way back."""
 BURST_RATIO = 1.05
 """A level this much faster than the sustained rate only passed on the burst allowance."""
 
@@ -101,7 +113,7 @@ def _limit(limited: Sequence[Level]) -> Ceiling:
     rate_rps = slowest.measured_rps() if slowest is not None else None
     equivalent = rate_rps * slowest.cycle_s() if slowest is not None and rate_rps else None
     if cap is not None:
-        detail = f"429s always at {cap:.0f} requests in flight: a cap, not a queue"
+        detail = f"429s come at {cap:.0f} requests in flight: a cap, not a queue"
         return Ceiling(KneeStatus.INFLIGHT_CAP, users, rate_rps, equivalent, cap, detail)
     detail = "429s: a rate limit, not a queue"
     if rate_rps:
@@ -112,14 +124,44 @@ def _limit(limited: Sequence[Level]) -> Ceiling:
 def _cap(limited: Sequence[Level]) -> float | None:
     most = max(limited, key=lambda level: len(level.in_flight_at_refusals))
     seen = np.asarray(most.in_flight_at_refusals, dtype=np.float64)
-    if seen.size < CAP_REFUSALS or seen.mean() <= 0:
+    if seen.size < CAP_FEWEST:
         return None
-    if seen.std() >= CAP_SPREAD * seen.mean():
+    deviation, middle = float(seen.std()), math.floor(float(seen.mean()) + 0.5)
+    if (
+        seen.size >= CAP_REFUSALS
+        and deviation < CAP_SPREAD * seen.mean()
+        and _is_most(most, middle)
+    ):
+        return float(middle)
+    even = _even_deviation(most)
+    if even < CAP_EVEN_LEAST or deviation > min(CAP_STEP, CAP_OF_EVEN * even):
         return None
-    # One of few users is refused while all the others are served, whatever the reason. A cap lets
-    # no more through at other times, but for answers that are still on their way back.
-    beyond = sum(most.in_flight_shares[math.floor(seen.mean() + 0.5) + 1 :])
-    return None if beyond > CAP_BEYOND else float(seen.mean())
+    counts, times = np.unique(seen, return_counts=True)
+    frequent = int(counts[times >= CAP_FREQUENT * seen.size].max(initial=0))
+    return float(frequent) if frequent > 1 and _is_most(most, frequent) else None
+
+
+def _is_most(level: Level, cap: int) -> bool:
+    """Whether hardly more are in flight at other times.
+
+    One of few users is refused while all the others are served, whatever the reason. A cap lets no
+    more through at other times, but for answers that are still on their way back.
+    """
+    return cap > 0 and sum(level.in_flight_shares[cap + 1 :]) <= CAP_BEYOND
+
+
+def _even_deviation(level: Level) -> float:
+    """Standard deviation of the requests in flight if they were admitted at even distances.
+
+    The least that a rate limit leaves: its variance is the rate times the integral of F (1 - F)
+    over the latencies, which is half their mean absolute difference.
+    """
+    latency_s, rate_rps = np.sort(np.asarray(level.latency_s)), level.measured_rps()
+    n = latency_s.size
+    if n < 2 or not rate_rps:
+        return 0.0
+    difference_s = 2 * float(((2 * np.arange(1, n + 1) - n - 1) * latency_s).sum()) / (n * (n - 1))
+    return math.sqrt(max(0.0, rate_rps * difference_s / 2))
 
 
 def _most_frequent(level: Level) -> str:

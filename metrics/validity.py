@@ -49,14 +49,15 @@ class Finding:
 class Rule(Generic[F]):
     """One rule. ``evidence`` gives the text of what speaks against the facts, None when nothing.
 
-    ``title`` follows the level's name in a sentence. ``only_told`` says of facts that fired
+    ``title`` follows the level's name in a sentence. ``advice`` may depend on the facts, because
+    what helps one shape of load makes no sense for another. ``only_told`` says of facts that fired
     whether they are too weak for ``severity``, so that the finding is a notice.
     """
 
     name: str
     severity: Severity
     threshold: str
-    advice: str
+    advice: str | Callable[[F], str]
     evidence: Callable[[F], str | None]
     title: str = ""
     only_told: Callable[[F], bool] | None = None
@@ -68,17 +69,23 @@ class Rule(Generic[F]):
             return None
         weak = self.only_told is not None and self.only_told(facts)
         severity = Severity.NOTICE if weak else self.severity
-        return Finding(
-            self.name, severity, stage, self.title, evidence, self.advice, self.threshold
-        )
+        advice = self.advice if isinstance(self.advice, str) else self.advice(facts)
+        return Finding(self.name, severity, stage, self.title, evidence, advice, self.threshold)
 
 
 def void_reason(findings: Sequence[Finding], stage: int | None) -> str | None:
     """Why a level must not be used; None when it may be."""
     for finding in findings:
-        if finding.severity is Severity.VOID and finding.stage == stage:
+        if finding.severity is Severity.VOID and finding.stage == stage and stage is not None:
             return f"{finding.rule.replace('_', '-')}: {finding.evidence}"
     return None
+
+
+def void_by(rule: str, findings: Sequence[Finding], stage: int) -> bool:
+    """Whether the rule of that name voids the level."""
+    return any(
+        f.rule == rule and f.severity is Severity.VOID and f.stage == stage for f in findings
+    )
 
 
 def void_stages(findings: Sequence[Finding]) -> frozenset[int]:

@@ -17,6 +17,8 @@ class LevelFacts:
 
     stage: int
     kind: str = "level"
+    shape: str = "ladder"
+    """The run's shape, on which it depends what to do."""
     target_users: int
     users_seen: int | None = None
     reached: bool = True
@@ -28,8 +30,15 @@ class LevelFacts:
     failed: int = 0
     finished: int = 0
     """Successes and failures."""
+    lost_workers: tuple[str, ...] = ()
+    """Those that were lost while it ran."""
     client_limit: str | None = None
     """How the client itself set the limit; None when it did not."""
+    client_cpu_ratio: float | None = None
+    """Share of its core (0-1) that a worker used on average."""
+    workers_on_host: int = 1
+    """The most workers that one host had."""
+    host_cores: int | None = None
     without_descriptor: int = 0
     """Requests that found no descriptor or port, also outside the window."""
     halves: Mapping[str, HalvesTest] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """The rules that a single level's held window is held against."""
 
+from metrics.client_limit import client_advice
 from metrics.drift import Drift
 from metrics.statistics import samples_needed
 from metrics.validity import Finding, Rule, Severity
@@ -21,8 +22,46 @@ CLOSED_LOOPS = HELD_LEVELS | {"soak", "base"}
 LAW_FEWEST = 60
 
 
+_HOLD_LONGER = {
+    "constant": "run it longer (-t)",
+    "soak": "run it longer (-t)",
+    "spike": "hold it longer (--hold, for the burst --spike-hold)",
+}
+"""What makes a window longer, by shape; the others have ``--hold``."""
+
+
+def _hold_longer(level: LevelFacts) -> str:
+    return _HOLD_LONGER.get(level.shape, "hold it longer (--hold)")
+
+
+def _more_samples(level: LevelFacts) -> str:
+    if level.shape != "knee":
+        return _hold_longer(level)
+    return (
+        "it is enough for the knee; for its percentiles hold the level on its own "
+        f"(--shape constant -u {level.target_users} -t 5m)"
+    )
+
+
+def _steadier(level: LevelFacts) -> str:
+    if level.shape == "knee":
+        return "raise --settle, or search again when the host is quiet"
+    return f"{_hold_longer(level)}, raise --settle, or repeat it when the host is quiet"
+
+
 def _client_limited(level: LevelFacts) -> str | None:
     return level.client_limit
+
+
+def _more_client(level: LevelFacts) -> str:
+    return client_advice(level.client_cpu_ratio, level.workers_on_host, level.host_cores)
+
+
+def _worker_lost(level: LevelFacts) -> str | None:
+    lost = level.lost_workers
+    if not lost:
+        return None
+    return f"worker{'s' if len(lost) > 1 else ''} {', '.join(lost)} lost while it ran"
 
 
 def _out_of_descriptors(level: LevelFacts) -> str | None:
@@ -117,7 +156,8 @@ def _token_source_mixed(level: LevelFacts) -> str | None:
 
 
 def _buffered(level: LevelFacts) -> str | None:
-    if level.buffered <= BUFFERED_RATIO * level.streamed:
+    # A client that comes late reads in one piece what the endpoint sent in many.
+    if level.client_limit is not None or level.buffered <= BUFFERED_RATIO * level.streamed:
         return None
     return f"{level.buffered:,} of {level.streamed:,} streams came in one lump"
 
@@ -135,11 +175,19 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         _users_not_reached,
     ),
     Rule(
+        "worker_lost",
+        Severity.VOID,
+        "no worker is lost while the level runs",
+        "see that worker's log, and run again",
+        _worker_lost,
+        " lost a worker",
+    ),
+    Rule(
         "client_limited",
         Severity.VOID,
         "CPU of a worker's core ≤ 90 % on average; event loop late at p99 by ≤ 50 ms or a tenth "
         "of TTFT p50",
-        "add workers",
+        _more_client,
         _client_limited,
         " is client-limited",
     ),
@@ -165,7 +213,7 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         "not_steady",
         Severity.VOID,
         "halves differ by ≤ 20 %, or within chance (99.9 %); a notice in windows under 30 s",
-        "hold it longer, raise --settle, or repeat it when the host is quiet",
+        _steadier,
         _not_steady,
         " is not steady",
         _short,
@@ -200,7 +248,7 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         "too_few_samples",
         Severity.NOTICE,
         "36 for p90, 72 for p95, 368 for p99, 3,688 for p99.9; told below 72",
-        "hold it longer (--hold; a search asks for what its knee needs)",
+        _more_samples,
         _too_few_samples,
         " has few samples",
     ),
@@ -224,7 +272,8 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         "connections_churned",
         Severity.NOTICE,
         "≤ 10 % of requests, or 4, open a connection beyond each new user's first",
-        "check whether the endpoint or a proxy closes kept connections",
+        "each new one pays for TCP and TLS again: check whether the endpoint or a proxy answers "
+        "'Connection: close' or closes kept connections early",
         _churned,
         ": connections churned",
     ),

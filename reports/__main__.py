@@ -17,6 +17,7 @@ from reports.level_table import COLUMNS, read_level_table
 from reports.load import load_run
 from reports.model import ExitCode
 from reports.render import render_run
+from reports.stages import no_levels
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,7 +64,12 @@ def _explain_knee(words: list[str]) -> int:
         if options.source.is_file():
             levels = read_level_table(options.source.read_text(encoding="utf-8"))
         else:
-            levels = levels_of(load_run(options.source))
+            run = load_run(options.source)
+            why = no_levels(run)
+            if why is not None:
+                print(f"swarmgauge: {options.source}: {why}", file=sys.stderr)
+                return int(ExitCode.USAGE)
+            levels = levels_of(run)
     except RunFileError:
         raise
     except (OSError, ValueError) as error:

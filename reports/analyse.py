@@ -1,7 +1,7 @@
 """From a saved run to its report: figures, the knee, and what speaks against them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -11,7 +11,7 @@ from metrics.slo import RATES, SloLimit, judge, parse_slo
 from metrics.stage import ASIDE, Phase
 from metrics.statistics import Summary, summarise
 from metrics.tally import Counts, TallyBook
-from metrics.validity import Finding, void_reason, void_stages
+from metrics.validity import Finding, void_stages
 from reports.calibration import calibration_sentence
 from reports.client import client_notices, client_rows, measuring_error
 from reports.counting import (
@@ -26,9 +26,9 @@ from reports.counting import (
 )
 from reports.headline import headline
 from reports.load import SavedRun
-from reports.model import Lengths, RunReport, StageRow, Throughput
+from reports.model import ClientRow, Lengths, RunReport, StageRow, Throughput
 from reports.sections import sections_of
-from reports.stages import knee_levels, stage_rows, with_queue
+from reports.stages import judged, knee_levels, stage_rows
 from reports.validity import findings_of
 from reports.verdicts import verdicts_of
 
@@ -42,13 +42,12 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         ValueError: ``slo`` cannot be read.
     """
     limits = _objectives(run, slo)
-    rows = stage_rows(run)
-    client = client_rows(run, rows)
+    seen = _examine(run)
+    rows, client, totals, validity = seen.rows, seen.client, seen.totals, seen.findings
     held = run.records[run.records["counted"]]
-    totals, held_counts = counts_of(run.records), counts_of(held)
-    validity = findings_of(run, rows, client, totals)
-    knee = find_knee(_without_void(knee_levels(run, rows, client, limits), validity))
-    rows = with_queue(rows, knee)
+    held_counts = counts_of(held)
+    knee = find_knee(knee_levels(run, rows, validity, limits))
+    rows = judged(rows, knee, validity)
     void = void_stages(validity)
     usable = [row for row in rows if row.stage not in void]
     figures = run.records[~run.records["phase"].isin([phase.value for phase in ASIDE])]
@@ -109,16 +108,24 @@ def _objectives(run: SavedRun, slo: str | None) -> tuple[SloLimit, ...]:
 
 def levels_of(run: SavedRun) -> list[Level]:
     """The levels that a run's knee is read from, void ones with their reasons."""
-    rows = stage_rows(run)
+    seen = _examine(run)
+    return knee_levels(run, seen.rows, seen.findings, _objectives(run, None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """What is read from a run before its knee, which must not use a void level."""
+
+    rows: tuple[StageRow, ...]
+    client: tuple[ClientRow, ...]
+    totals: Counts
+    findings: tuple[Finding, ...]
+
+
+def _examine(run: SavedRun) -> _Examined:
+    rows, totals = stage_rows(run), counts_of(run.records)
     client = client_rows(run, rows)
-    validity = findings_of(run, rows, client, counts_of(run.records))
-    return _without_void(knee_levels(run, rows, client, _objectives(run, None)), validity)
-
-
-def _without_void(levels: Sequence[Level], validity: Sequence[Finding]) -> list[Level]:
-    return [
-        replace(level, void=level.void or void_reason(validity, level.stage)) for level in levels
-    ]
+    return _Examined(rows, client, totals, findings_of(run, rows, client, totals))
 
 
 def _gaps(book: TallyBook | None) -> Summary:

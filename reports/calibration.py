@@ -27,6 +27,15 @@ def calibration_sentence(folder: Path, meta: Mapping[str, Any], rows: Sequence[C
         return NONE
 
 
+def host_cores(folder: Path) -> int | None:
+    """Cores of the host that the run was made on; None where no calibration tells."""
+    try:
+        values = json.loads((folder / CALIBRATION_JSON).read_text(encoding="utf-8"))
+        return int(values[RUN_HOST]["cores"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _differences(values: Mapping[str, Any], meta: Mapping[str, Any]) -> Iterator[str]:
     """In what the calibrated client is not the one that made the run."""
     then, now = values["host"], values[RUN_HOST]

@@ -121,14 +121,7 @@ def _read_modes(streams: pd.DataFrame) -> dict[str, Any]:
 
 
 def client_notices(rows: Sequence[ClientRow]) -> Iterator[str]:
-    """What a reader must know of how the requests were sent and timed."""
-    for row in rows:
-        if row.connections_churned is not None:
-            yield (
-                f"stage {row.stage + 1}: connections churned, {row.connections_churned}: each new "
-                "one pays for TCP and TLS again. Check whether the endpoint or a proxy answers "
-                "'Connection: close' or closes kept connections early"
-            )
+    """What a reader must know of how the requests were timed."""
     streams = sum(row.streams for row in rows)
     by_user = streams - sum(row.kernel_stamped for row in rows)
     if by_user:

@@ -27,8 +27,15 @@ class ColdStart:
         if self.warm_p50_s is not None:
             text += f"; warm it takes {time_ms(self.warm_p50_s)} (p50 of the first stage)"
             if first is not None and self.warm_p50_s:
-                text += f", {number(first / self.warm_p50_s)} times less"
+                text += f", {_compared(first / self.warm_p50_s)}"
         return text + "."
+
+
+def _compared(ratio: float) -> str:
+    """A ratio that is 1.0 as it is printed is no difference."""
+    if number(ratio) == number(1.0) or number(1 / ratio) == number(1.0):
+        return "no difference"
+    return f"{number(ratio)} times less" if ratio > 1 else f"{number(1 / ratio)} times more"
 
 
 def cold_start_of(run: SavedRun) -> ColdStart | None:

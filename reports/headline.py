@@ -24,6 +24,8 @@ def headline(
     searched = meta.get("shape") == "knee"
     if len(levels) > 1 or knee.users is not None or searched:
         sentences.append(_capital(knee.sentence()) + ".")
+        if searched and (bound := ended_early(meta)) is not None:
+            sentences.append(bound)
     feeling = _feeling(levels, knee)
     if feeling:
         sentences.append(feeling)
@@ -45,6 +47,14 @@ def headline(
     if meta.get("proxy"):
         sentences.append(f"Requests went through the proxy {meta['proxy']}.")
     return tuple(sentences)
+
+
+def ended_early(meta: Mapping[str, Any]) -> str | None:
+    """What ended the search before it knew enough; None if nothing did or nobody noted it."""
+    why = meta.get("search_ended")
+    if not why:
+        return None
+    return f"The search ended before it knew enough ({why}): its verdict is of what was measured."
 
 
 def _counts(totals: Counts) -> str:

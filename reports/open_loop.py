@@ -67,8 +67,9 @@ def late_reason(held: pd.DataFrame) -> str | None:
         return None
     late_s = percentile(delays_s, 0.99) or 0.0
     ttft_s = percentile(held["ttft_s"].dropna().to_numpy(), 0.5)
-    if late_s > LATE_LIMIT_S or (ttft_s and late_s > LATE_SHARE_OF_TTFT * ttft_s):
-        return f"arrivals were sent {time_ms(late_s)} late at p99: add workers"
+    limit_s = min(LATE_LIMIT_S, LATE_SHARE_OF_TTFT * ttft_s) if ttft_s else LATE_LIMIT_S
+    if late_s > limit_s:
+        return f"arrivals were sent {time_ms(late_s)} late at p99 (limit {time_ms(limit_s)})"
     return None
 
 

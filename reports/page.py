@@ -9,7 +9,7 @@ from markupsafe import Markup
 from reports import wording
 from reports.load import SavedRun
 from reports.model import RunReport
-from reports.plots import TITLES
+from reports.plots import title_of
 from reports.verdicts import validity_rows
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -53,7 +53,7 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
     return template.render(
         report=report,
         meta=report.meta,
-        plots=[(TITLES[name], Markup(svg)) for name, svg in drawings.items()],
+        plots=[(title_of(name, report), Markup(svg)) for name, svg in drawings.items()],
         definitions=DEFINITIONS,
         share=wording.share,
         label=_label(report),

@@ -40,10 +40,10 @@ def draw(name: str, report: RunReport, run: SavedRun, folder: Path) -> str:
     PLOTS[name](figure, report, run)
     figure.savefig(folder / f"{name}.png", dpi=110)
     figure.set_layout_engine("none")  # the drawing has found its layout
-    return _svg(figure, name)
+    return _svg(figure, name, title_of(name, report))
 
 
-def _svg(figure: Figure, name: str) -> str:
+def _svg(figure: Figure, name: str, title: str) -> str:
     """Inline SVG whose ids are its own, so that several can share a page."""
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
@@ -55,16 +55,16 @@ def _svg(figure: Figure, name: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(xlink:href="#|url\(#)', rf"\1{name}-", text)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{TITLES[name]}" ', 1)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
 
 
 def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
-    """Throughput and time to first token against users, with the knee and its interval."""
+    """Throughput and time to first token against the load, with the knee and its interval."""
     upper, lower = figure.subplots(2, 1, sharex=True)
     rows = [row for row in report.stages if row.window_s]
     upper.set_ylabel("output tokens/s")
     lower.set_ylabel("TTFT (s)")
-    lower.set_xlabel("concurrent users")
+    lower.set_xlabel("offered rate (requests/s)" if _open_loop(report) else "concurrent users")
     if not rows:
         _nothing(upper)
         _nothing(lower)
@@ -89,6 +89,28 @@ def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
             _nothing(axes)
 
 
+def _open_loop(report: RunReport) -> bool:
+    return any(row.rate_rps is not None for row in report.stages)
+
+
+def _load(row: StageRow) -> float:
+    """What the stage asked for: users, or an open loop's requests/s."""
+    return row.target_users if row.rate_rps is None else row.rate_rps
+
+
+def _load_name(row: StageRow) -> str:
+    return (
+        count(row.target_users, "user") if row.rate_rps is None else f"{row.rate_rps:g} requests/s"
+    )
+
+
+def title_of(name: str, report: RunReport) -> str:
+    """What a plot shows."""
+    if name == "concurrency" and _open_loop(report):
+        return "Throughput and time to first token against the offered rate"
+    return TITLES[name]
+
+
 def _line(
     axes: Axes,
     rows: list[StageRow],
@@ -96,7 +118,7 @@ def _line(
     colour: str,
     label: str,
 ) -> None:
-    pairs = sorted((row.target_users, v) for row in rows if (v := value(row)) is not None)
+    pairs = sorted((_load(row), v) for row in rows if (v := value(row)) is not None)
     if pairs:
         axes.plot(*zip(*pairs, strict=True), marker="o", color=colour, label=label)
 
@@ -153,10 +175,11 @@ def _stage_bands(axes: Axes, run: SavedRun) -> None:
     for mark, following in itertools.pairwise(marks):
         if mark.phase is Phase.HOLD:
             axes.axvspan(mark.at_s, following.at_s, color="0.5", alpha=0.12, lw=0)
+            rate = mark.stage.rate_rps
             axes.text(
                 (mark.at_s + following.at_s) / 2,
                 0.98,
-                str(mark.stage.target_users),
+                f"{mark.stage.target_users if rate is None else rate:g}",
                 transform=axes.get_xaxis_transform(),
                 ha="center",
                 va="top",
@@ -217,7 +240,7 @@ def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
             where="post",
             color=shade,
             marker="o" if len(values) == 1 else None,
-            label=f"{count(row.target_users, 'user')} (n {row.ttft.n})",
+            label=f"{_load_name(row)} (n {row.ttft.n})",
         )
     _log(axes.xaxis)
     axes.set_ylim(0, 1.02)

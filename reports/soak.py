@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from metrics.drift import Drift, find_drift, window_length_s
+from metrics.drift import (
+    CHANGE_LIMIT_RATIO,
+    FEWEST_WINDOWS,
+    Drift,
+    find_drift,
+    window_length_s,
+)
 from metrics.outcome import Outcome
 from metrics.statistics import percentile, samples_needed
 from reports.load import SavedRun
@@ -49,7 +55,7 @@ class Soak:
     def sentences(self) -> tuple[str, ...]:
         """For people: the slopes and the verdict."""
         verdict = {
-            "none shown": "no leak shown",
+            "none shown": self._too_short() or "no leak shown",
             "server": "the server gets slower: TTFT drifts and the client does not",
             "client": "the client itself drifts: what TTFT does over time proves nothing",
         }[self.leak]
@@ -60,6 +66,25 @@ class Soak:
         ]
         detail = "; ".join(said) if said else "too few windows to say more"
         return (f"Soak of {number(self.held_s / 60)} minutes: {verdict}. {detail}.",)
+
+    def _too_short(self) -> str | None:
+        """What a drift would have needed to be seen; None when the soak was long enough."""
+        drift = self.drifts.get("ttft_p50")
+        if drift is not None and drift.windows >= FEWEST_WINDOWS:
+            return None
+        needed = (
+            f"{FEWEST_WINDOWS} windows of {self.window_s:.0f} s with {LEAST_IN_WINDOW} requests "
+            f"each are needed, so run it for {FEWEST_WINDOWS * self.window_s / 60:.0f} minutes or "
+            "more"
+        )
+        if drift is None:
+            return f"too short to tell: {needed}"
+        minutes = drift.windows * self.window_s / 60
+        unseen = max(drift.detectable_ratio, CHANGE_LIMIT_RATIO) / minutes
+        return (
+            f"too short to tell: a drift under {unseen:.1%} per minute would not have been seen; "
+            f"{needed}"
+        )
 
 
 def judge_leak(drifts: Mapping[str, Drift]) -> str:

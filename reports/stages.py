@@ -13,13 +13,12 @@ from metrics.run_files import mark_to_wire
 from metrics.slo import SloLimit
 from metrics.stage import NOT_LEVELS, Phase
 from metrics.statistics import mean
+from metrics.validity import Finding, void_by, void_reason
 from reports.counting import counts_of, good_requests, latency_of, succeeded
 from reports.load import SavedRun
-from reports.model import ClientRow, StageRow
+from reports.model import StageRow
 from reports.windows import Window, WindowRates, held_windows, window_rates
 
-CLIENT_LIMITED = "client-limited: "
-"""What the flag of a stage begins with whose requests the client itself could not send."""
 BUFFERED_SHARE = 0.5
 """Share of streams in one piece above which a level's TTFT is the time of whole answers."""
 
@@ -88,10 +87,7 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         e2e_latency=latency["e2e_latency_s"],
         queue_share=None,
         carried_users=None,
-        flags=(
-            *_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
-            *_out_of_resources(own),
-        ),
+        flags=_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
     )
 
 
@@ -111,12 +107,6 @@ def _flags(stage: int, run: SavedRun, offered: int, ok: int, few: Sequence[str])
     return (*flags, *(f"TTFT {flag.replace(':', ': too ')}" for flag in few))
 
 
-def _out_of_resources(records: pd.DataFrame) -> tuple[str, ...]:
-    """Of all the stage's requests: descriptors taken before the window are missed inside it."""
-    n = int((records["outcome"] == Outcome.CLIENT_RESOURCE.value).sum())
-    return (f"{CLIENT_LIMITED}{n:,} found no descriptor or port",) if n else ()
-
-
 def _little(rates: WindowRates, held: pd.DataFrame) -> float | None:
     time_s = mean(held["end_s"].dropna().to_numpy())
     if not rates.in_flight or rates.sent_rps is None or time_s is None:
@@ -127,12 +117,10 @@ def _little(rates: WindowRates, held: pd.DataFrame) -> float | None:
 def knee_levels(
     run: SavedRun,
     rows: Sequence[StageRow],
-    client: Sequence[ClientRow],
+    findings: Sequence[Finding],
     limits: Sequence[SloLimit] = (),
 ) -> list[Level]:
-    """What the knee is read from: the held requests of every level."""
-    limited = {row.stage: row.limited for row in client if row.limited}
-    lost = _lost_in(run)
+    """What the knee is read from: the held requests of every level, void ones with the reason."""
     levels = []
     for row in rows:
         if row.kind in NOT_LEVELS:
@@ -154,8 +142,8 @@ def knee_levels(
                 rate_limited=row.rate_limited_attempts,
                 failed=row.failed,
                 outcomes={str(k): int(n) for k, n in held["outcome"].value_counts().items()},
-                void=(void := _void(row, limited.get(row.stage)) or lost.get(row.stage)),
-                client_limited=void is not None and void.startswith(CLIENT_LIMITED),
+                void=void_reason(findings, row.stage) or _never_held(row),
+                client_limited=void_by("client_limited", findings, row.stage),
                 held_s=row.window_s,
                 completed_per_s=row.completed_rps,
                 sent_per_s=row.sent_rps,
@@ -167,6 +155,27 @@ def knee_levels(
             )
         )
     return levels
+
+
+def no_levels(run: SavedRun) -> str | None:
+    """Why a run cannot have a knee, and what to do instead; None when it has levels of users."""
+    kinds = {kind for _, kind, _ in planned_stages(run)}
+    if not kinds or not kinds <= NOT_LEVELS:
+        return None
+    if "rate" in kinds:
+        what = "an open loop: its requests were sent at set rates and not by a number of users"
+        instead = "its answer is the highest stable rate"
+    else:
+        what = f"of the shape {run.meta.get('shape')}: it has no levels of users in a steady state"
+        instead = "its answer is in its own sentences"
+    return (
+        f"this run is {what}, so there is no knee to read from it; {instead} (python -m reports "
+        f"{run.folder}); for a knee run --shape knee or --shape ladder"
+    )
+
+
+def _never_held(row: StageRow) -> str | None:
+    return "never held" if row.window_s is None else None
 
 
 def _in_flight(records: pd.DataFrame) -> dict[str, Any]:
@@ -183,27 +192,18 @@ def _in_flight(records: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _lost_in(run: SavedRun) -> dict[int, str]:
-    """The stages in which workers were lost: the last ones that they noted."""
-    found: dict[int, str] = {}
-    for worker in run.meta.get("workers") or ():
-        stages = [mark.stage.id for mark in run.marks if mark.worker == worker["id"]]
-        if worker.get("lost") and stages:
-            found[stages[-1]] = f"worker {worker['id']} was lost in it"
-    return found
-
-
-def _void(row: StageRow, limited: str | None) -> str | None:
-    if not row.reached:
-        return f"{row.target_users} users were not reached"
-    starved = next((flag for flag in row.flags if flag.startswith(CLIENT_LIMITED)), None)
-    return f"{CLIENT_LIMITED}{limited}" if limited else starved
-
-
-def with_queue(rows: Sequence[StageRow], knee: KneeEstimate) -> tuple[StageRow, ...]:
-    """The rows with what the knee's method saw at each level."""
+def judged(
+    rows: Sequence[StageRow], knee: KneeEstimate, findings: Sequence[Finding]
+) -> tuple[StageRow, ...]:
+    """The rows with what the knee's method saw at each level, and with what voids them."""
     seen = {e.stage: e for e in knee.evidence if e.stage is not None}
-    return tuple(_with_evidence(row, seen) for row in rows)
+    return tuple(_with_evidence(_with_void(row, findings), seen) for row in rows)
+
+
+def _with_void(row: StageRow, findings: Sequence[Finding]) -> StageRow:
+    reason = void_reason(findings, row.stage)
+    # That its users were not reached is a flag already.
+    return replace(row, flags=(*row.flags, reason)) if reason and row.reached else row
 
 
 def _with_evidence(row: StageRow, seen: Mapping[int, LevelEvidence]) -> StageRow:

@@ -1,5 +1,6 @@
 """From a saved run to the facts that the rules of validity look at."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from metrics.tally import Counts
 from metrics.validity import Finding
 from metrics.validity_facts import LevelFacts, RunFacts
 from metrics.validity_runs import find_validity
+from reports.calibration import host_cores
 from reports.counting import cache_of, succeeded
 from reports.load import SavedRun
 from reports.model import ClientRow, StageRow
@@ -30,7 +32,6 @@ from workloads.lengths import parse_distribution
 LEAST_OF_LATENCY = 0.1
 """Changes of a TTFT below a tenth of the latency are shares of that tenth: 20 % of it, at most 2 %
 of a cycle, move no queue share."""
-_ADVICE = ": add workers"
 
 
 def findings_of(
@@ -105,10 +106,10 @@ def _level_facts(
     held = own[own["counted"]]
     ok = succeeded(held)
     tokens = ok["completion_tokens"].dropna().astype("float64").to_numpy()
-    limited = client.limited if client is not None else None
     return LevelFacts(
         stage=row.stage,
         kind=row.kind,
+        shape=str(run.meta.get("shape")),
         target_users=row.target_users,
         users_seen=row.users_seen,
         reached=row.stage not in run.not_reached,
@@ -117,7 +118,11 @@ def _level_facts(
         completed=row.completed,
         failed=row.failed,
         finished=row.completed + row.failed,
-        client_limit=limited.removesuffix(_ADVICE) if limited else None,
+        lost_workers=_lost_in(run, row.stage),
+        client_limit=client.limited if client is not None else None,
+        client_cpu_ratio=client.cpu_mean_ratio if client is not None else None,
+        workers_on_host=max(_workers_by_host(run.meta).values(), default=1),
+        host_cores=host_cores(run.folder),
         without_descriptor=int((own["outcome"] == Outcome.CLIENT_RESOURCE.value).sum()),
         law=_littles_law(run.records, held, row, windows),
         token_sources=ok["token_source"].value_counts().to_dict(),
@@ -129,6 +134,17 @@ def _level_facts(
         output_tokens_sd=float(tokens.std(ddof=1)) if tokens.size > 1 else None,
         **_over_time(run.records, own, row, windows),
     )
+
+
+def _lost_in(run: SavedRun, stage: int) -> tuple[str, ...]:
+    """The lost workers whose last noted stage it is."""
+    last = {mark.worker: mark.stage.id for mark in run.marks}
+    workers = (str(w["id"]) for w in run.meta.get("workers") or () if w.get("lost"))
+    return tuple(worker for worker in workers if last.get(worker) == stage)
+
+
+def _workers_by_host(meta: Mapping[str, Any]) -> Counter[str]:
+    return Counter(str(worker.get("host")) for worker in meta.get("workers") or ())
 
 
 def _littles_law(

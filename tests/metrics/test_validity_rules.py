@@ -6,7 +6,7 @@ import pytest
 from metrics.drift import find_drift
 from metrics.littles_law import check_littles_law
 from metrics.steady import halves_of_values, mser5
-from metrics.validity import Severity, gravest_first, void_reason, void_stages
+from metrics.validity import Severity, gravest_first, void_by, void_reason, void_stages
 from metrics.validity_facts import LevelFacts, RunFacts
 from metrics.validity_levels import LEVEL_RULES
 from metrics.validity_runs import RUN_RULES, find_validity, rule_names
@@ -68,6 +68,11 @@ def law(found_users, window_s=60.0):
 
 AT_LEVEL = {
     "a worker's core is full": ({"client_limit": "95%"}, ("client_limited", VOID), {}),
+    "a worker lost in it": (
+        {"lost_workers": ("w-1",)},
+        ("worker_lost", VOID),
+        {"lost_workers": ()},
+    ),
     "no descriptor": ({"without_descriptor": 1}, ("client_limited", VOID), {}),
     "users missing": ({"reached": False}, ("users_not_reached", VOID), {}),
     "users idle": ({"law": law(7.5)}, ("littles_law", VOID), {"law": law(7.7)}),
@@ -188,6 +193,48 @@ def test_levels_of_other_output_lengths_are_told(mean, sd, n, fires):
 def test_failures_silence_littles_law_because_users_pause_after_them():
     """2 % failed and 5 of 8 users found: the failures are told, no void."""
     assert [("failures_over_limit", NOTICE)] == found(run(level(law=law(5.0), failed=8)))
+
+
+def test_lumps_are_no_proxys_fault_where_the_client_was_the_limit():
+    """Half of the streams came in one lump and the core was full: no word of buffering."""
+    assert [("client_limited", VOID)] == found(run(level(buffered=200, client_limit="95%")))
+
+
+def test_a_lost_worker_voids_its_own_level_and_no_other():
+    """Worker w-1 was lost in stage 2: that level's reason names it, stage 1 stays in use."""
+    findings = find_validity(run(level(), level(stage=1, lost_workers=("w-1",))))
+
+    assert "worker-lost: worker w-1 lost while it ran" == void_reason(findings, 1)
+    assert frozenset({1}) == void_stages(findings)
+    assert not void_by("client_limited", findings, 1)
+
+
+ADVICE = {
+    "ladder": "(--hold)",
+    "open-loop": "(--hold)",
+    "constant": "(-t)",
+    "soak": "(-t)",
+    "spike": "--spike-hold",
+    "knee": "--shape constant -u 8",
+}
+
+
+@pytest.mark.parametrize(("shape", "option"), ADVICE.items())
+def test_few_samples_are_met_with_an_option_of_the_shape(shape, option):
+    """Each shape's own option makes its windows longer; a search has none, and is told so."""
+    (finding,) = find_validity(run(level(completed=60, shape=shape)))
+
+    assert option in finding.advice
+    assert (shape == "knee") is ("enough for the knee" in finding.advice)
+
+
+def test_a_search_is_not_told_to_hold_an_unsteady_level_longer():
+    """It has no --hold: settle longer, or search again."""
+    (searched,) = find_validity(run(level(halves=halves(1.4), shape="knee")))
+    (held,) = find_validity(run(level(halves=halves(1.4))))
+
+    assert "--hold" not in searched.advice
+    assert "--hold" in held.advice
 
 
 def test_only_a_void_finding_voids_its_level():

@@ -16,6 +16,11 @@ from tests.support.run_builder import build_run, numbered
 KERNEL = {"stamp_source": StampSource.KERNEL}
 
 
+def churned_in(report):
+    """The findings of churned connections."""
+    return [finding for finding in report.validity if finding.rule == "connections_churned"]
+
+
 def test_connections_are_counted_for_each_stage(tmp_path):
     """3 users x 4 requests: 4 opened, one of them again, 8 reused; the other stage has its own."""
     records = users(3, 4)
@@ -56,9 +61,10 @@ def test_a_connection_for_each_request_is_churn(tmp_path):
 
     report = report_of(tmp_path / "r", records)
 
-    notice = notice_with(report, "connections churned")
-    assert "stage 1: connections churned, 20 for 20 requests (100 %)" in notice
-    assert "Connection: close" in notice
+    (finding,) = churned_in(report)
+    assert (0, "20 for 20 requests (100 %)") == (finding.stage, finding.evidence)
+    assert "Connection: close" in finding.advice
+    assert notice_with(report, "churned") is None, "said once, in the table of validity"
     assert () == report.verdicts
 
 
@@ -72,7 +78,7 @@ def test_churn_begins_over_a_tenth(tmp_path, closed, noted):
         for n in range(100)
     ]
 
-    assert noted == (notice_with(report_of(tmp_path / "r", records), "churned") is not None)
+    assert noted == bool(churned_in(report_of(tmp_path / "r", records)))
 
 
 def test_each_new_users_first_connection_is_no_churn(tmp_path):
@@ -80,7 +86,7 @@ def test_each_new_users_first_connection_is_no_churn(tmp_path):
     report = report_of(tmp_path / "r", users(30, 2))
 
     assert 30 == report.client[0].connections_opened
-    assert notice_with(report, "churned") is None
+    assert [] == churned_in(report)
 
 
 def test_users_of_an_earlier_stage_have_had_their_first_connection(tmp_path):
@@ -91,7 +97,7 @@ def test_users_of_an_earlier_stage_have_had_their_first_connection(tmp_path):
 
     report = report_of(tmp_path / "r", [*users(10, 2), *later], levels=(10, 10))
 
-    assert notice_with(report, "churned").startswith("stage 2: ")
+    assert [1] == [finding.stage for finding in churned_in(report)]
 
 
 def test_a_handful_of_connections_is_chance(tmp_path):
@@ -101,7 +107,7 @@ def test_a_handful_of_connections_is_chance(tmp_path):
         for n in range(8)
     ]
 
-    assert notice_with(report_of(tmp_path / "r", records), "churned") is None
+    assert [] == churned_in(report_of(tmp_path / "r", records))
 
 
 def test_transports_that_do_not_tell_their_connections_count_for_nothing(tmp_path):
@@ -113,7 +119,7 @@ def test_transports_that_do_not_tell_their_connections_count_for_nothing(tmp_pat
     report = report_of(tmp_path / "r", [*silent, *churned, *kept])
 
     assert 20 == report.client[0].connection_requests
-    assert "11 for 20 requests" in notice_with(report, "churned")
+    assert "11 for 20 requests" in churned_in(report)[0].evidence
 
 
 def test_merged_reads_are_summed_and_their_requests_counted(tmp_path):

@@ -62,11 +62,30 @@ def test_a_run_is_explained_with_its_intervals(tmp_path, capsys):
         ("users,latency_s\n", "no level"),
         ("", "line 1: no column users"),
         ("users,latency_s\n1,1\nx,1\n", "line 3: users is 'x': write a number"),
-        ("users,latency_s\n1.5,1\n", "line 2: users is '1.5': a whole number"),
-        ("users,latency_s\n0,1\n", "line 2: users is 0"),
-        ("users,latency_s\n1,\n", "line 2: the latency is empty"),
+        ("users,latency_s\n1.5,1\n", "line 2: users is '1.5': write a whole number"),
+        ("users,latency_s\n0,1\n", "line 2: users is '0': write a whole number from 1"),
+        ("users,latency_s\n1,\n", "line 2: latency_s is '': a request takes time"),
         ("users,latency_s\n1,nan\n", "line 2: latency_s"),
+        ("users,latency_s\ninf,1\n", "line 2: users is 'inf': write a number"),
         ("users,latency_s,ttft_s\n1,1,-1\n", "line 2: ttft_s"),
+        (
+            "users,latency_s,users\n1,1,2\n",
+            "line 1: users (column 1) and users (column 3) hold the same figure: keep one",
+        ),
+        ("users,latency_s,latency_ms\n1,1,2\n", "latency_ms (column 3) hold the same"),
+        ("users,latency_s,n\n1,1,2\n", "users (column 1) and n (column 3) hold the same"),
+        (
+            "users,latency_s,ttft_ms\n1,1,1000\n2,1,1001\n",
+            "line 3: ttft_ms is '1001', more than latency_s of '1': the first token comes before",
+        ),
+        ("users,latency_s\n1,1\n2,1,5\n", "line 3: 3 cells, and the head line has 2"),
+        (
+            "users,rps,latency_s\n1,1,1\n30,9.9,1\n",
+            "line 3: rps is '9.9', which in cycles of 1 s is the work of 9.9 users and not of 30",
+        ),
+        ("users,rps,latency_s\n1,1,1\n30,90.1,1\n", "line 3: rps is '90.1'"),
+        ("users,rps,latency_s\n30,0,1\n", "line 2: rps is '0'"),
+        ("users,rps,latency_s,think_s\n30,10,1,9.1\n", "of 101 users and not of 30"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_told_by_line(tmp_path, capsys, table, says):
@@ -79,6 +98,44 @@ def test_a_table_that_cannot_be_used_is_told_by_line(tmp_path, capsys, table, sa
     assert code == 2
     assert says in text
     assert "levels.csv" in text
+
+
+def test_rates_that_the_edges_of_a_run_explain_are_taken():
+    """A third and three times of what Little's law has, each just inside."""
+    for rps in (10.1, 89.9):
+        (level,) = read_level_table(f"users,rps,latency_s\n30,{rps},1\n")
+        assert rps == level.completed_per_s
+
+
+def test_a_table_without_tpot_prints_no_decode_step(tmp_path, capsys):
+    """Missing is not 0.0 ms."""
+    file = tmp_path / "levels.csv"
+    file.write_text("users,ttft_s,latency_s\n1,0.1,1\n2,0.1,1\n")
+
+    _, text = told(capsys, file)
+
+    assert "(100.0 ms)." in text
+    assert "decode step" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "says"),
+    [
+        ("rate", "open-loop", "an open loop: its requests were sent at set rates"),
+        ("burst", "spike", "of the shape spike: it has no levels of users"),
+    ],
+)
+def test_a_run_without_levels_is_told_what_it_is(tmp_path, capsys, kind, shape, says):
+    """No knee is looked for: what the run is, where its answer stands, and what to run instead."""
+    plan = [{"stage": 0, "kind": kind, "target_users": 1, "rate_rps": 4.0}]
+    folder = build_run(tmp_path / "r", [make_record()], stage_plan=plan, shape=shape)
+
+    code, text = told(capsys, folder)
+
+    assert code == 2
+    assert says in text
+    assert "--shape knee" in text
+    assert "held long enough" not in text
 
 
 def test_units_and_spellings_of_columns():
