@@ -5,7 +5,7 @@ record's values in that order. A killed writer leaves at most one torn last line
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from metrics.record import FIELD_NAMES, RequestRecord
@@ -93,14 +93,33 @@ def read_rows(lines: Iterable[bytes], file_name: str = REQUESTS_JSONL) -> Iterat
             raise RunFileError(f"{file_name} line {number}: not a request row ({error})") from None
 
 
+def stage_to_wire(stage: Stage) -> dict[str, Any]:
+    """A stage as plain values."""
+    return {
+        "stage": stage.id,
+        "kind": stage.kind,
+        "target_users": stage.target_users,
+        "rate_rps": stage.rate_rps,
+        "rate_tokens_per_s": stage.rate_tokens_per_s,
+    }
+
+
+def stage_from_wire(wire: Mapping[str, Any]) -> Stage:
+    """The inverse of :func:`stage_to_wire`; runs of older versions lack the rates."""
+    return Stage(
+        wire["stage"],
+        wire["kind"],
+        wire["target_users"],
+        wire.get("rate_rps"),
+        wire.get("rate_tokens_per_s"),
+    )
+
+
 def mark_to_wire(mark: PhaseMark) -> dict[str, Any]:
     """A phase mark as plain values."""
     return {
         "worker": mark.worker,
-        "stage": mark.stage.id,
-        "kind": mark.stage.kind,
-        "target_users": mark.stage.target_users,
-        "rate_rps": mark.stage.rate_rps,
+        **stage_to_wire(mark.stage),
         "phase": mark.phase.value,
         "at_s": mark.at_s,
         "users": mark.users,
@@ -111,7 +130,7 @@ def mark_from_wire(wire: dict[str, Any]) -> PhaseMark:
     """The inverse of :func:`mark_to_wire`."""
     return PhaseMark(
         worker=wire["worker"],
-        stage=Stage(wire["stage"], wire["kind"], wire["target_users"], wire.get("rate_rps")),
+        stage=stage_from_wire(wire),
         phase=Phase(wire["phase"]),
         at_s=wire["at_s"],
         users=wire["users"],

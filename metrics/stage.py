@@ -34,8 +34,8 @@ class Stage:
     ``id`` counts from 0 in the order of the run; ``kind`` names the shape's reason for it
     (``level``, ``constant``, ``soak``, ``base``, ``burst``, ``after``, ``rate``, ``cold``,
     ``drain``); ``target_users`` is the closed-loop population wanted, in an open loop the number of
-    workers. ``rate_rps`` is the open loop's rate over the fleet, in requests/s. Where nominal tokens
-    set the pace, ``rate_tokens_per_s`` is the rate and ``rate_rps`` the mean that follows from it.
+    workers. ``rate_rps`` is the open loop's rate over the fleet, in requests/s. Where nominal
+    tokens set the pace, ``rate_tokens_per_s`` is the rate and ``rate_rps`` the mean that follows.
     """
 
     id: int

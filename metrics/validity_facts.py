@@ -66,13 +66,17 @@ class RunFacts:
     levels: tuple[LevelFacts, ...] = ()
     complete: bool = True
     end_reason: str | None = None
+    ended_early: str | None = None
+    """Why the run was ended before its plan was through; None when it was not."""
+    ended_by: str | None = None
+    """``quota`` or ``budget``, of a run that was ended early."""
     lost_workers: tuple[str, ...] = ()
     offered: int = 0
     ok: int = 0
     failed: int = 0
     max_fail_ratio: float = 0.1
     unaccounted: int = 0
-    """Requests that are neither ok, failed nor cancelled."""
+    """Requests that are neither ok, failed, cancelled nor not sent."""
     tallies_missing: bool = False
     tallied: int | None = None
     """What the tallies counted, where they and the records disagree."""

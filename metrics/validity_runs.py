@@ -44,6 +44,14 @@ def _partial(run: RunFacts) -> str | None:
     return f"partial: the plan did not run to its end ({reason})"
 
 
+def _quota_used_up(run: RunFacts) -> str | None:
+    return run.ended_early if run.ended_by == "quota" else None
+
+
+def _budget_spent(run: RunFacts) -> str | None:
+    return run.ended_early if run.ended_by == "budget" else None
+
+
 def _worker_lost(run: RunFacts) -> str | None:
     lost = run.lost_workers
     if not lost:
@@ -61,7 +69,8 @@ def _nothing_held(run: RunFacts) -> str | None:
 def _accounts(run: RunFacts) -> str | None:
     if not run.unaccounted:
         return None
-    return f"planned is not ok + failed + cancelled: {_requests(run.unaccounted)} unaccounted for"
+    left = _requests(run.unaccounted)
+    return f"planned is not ok + failed + cancelled + not sent: {left} unaccounted for"
 
 
 def _tallies_missing(run: RunFacts) -> str | None:
@@ -150,6 +159,20 @@ RUN_RULES: tuple[Rule[RunFacts], ...] = (
         _partial,
     ),
     Rule(
+        "quota_used_up",
+        Severity.ERROR,
+        "fewer than --quota-stop answers in a row that say the quota is used up",
+        "top up the plan, or use another key",
+        _quota_used_up,
+    ),
+    Rule(
+        "budget_spent",
+        Severity.NOTICE,
+        "the plan costs no more than --budget",
+        "the stages after it were not run; give a larger --budget for them",
+        _budget_spent,
+    ),
+    Rule(
         "worker_lost",
         Severity.INVALID,
         "no worker lost",
@@ -166,7 +189,7 @@ RUN_RULES: tuple[Rule[RunFacts], ...] = (
     Rule(
         "accounts",
         Severity.INVALID,
-        "planned = ok + failed + cancelled, in every stage",
+        "planned = ok + failed + cancelled + not sent, in every stage",
         "",
         _accounts,
     ),

@@ -7,6 +7,7 @@ import pandas as pd
 
 from metrics.knee import find_knee
 from metrics.knee_level import Level
+from metrics.outcome import Outcome
 from metrics.slo import RATES, SloLimit, judge, parse_slo
 from metrics.stage import ASIDE, Phase
 from metrics.statistics import Summary, summarise
@@ -14,6 +15,7 @@ from metrics.tally import Counts, TallyBook
 from metrics.validity import Finding, void_stages
 from reports.calibration import calibration_sentence
 from reports.client import client_notices, client_rows, measuring_error
+from reports.cost import cost_of, cost_sentences
 from reports.counting import (
     cache_of,
     counts_of,
@@ -25,8 +27,12 @@ from reports.counting import (
     succeeded,
 )
 from reports.headline import headline
+from reports.ledger import ledger_of
+from reports.ledger_text import ledger_sentences, ledger_values
+from reports.limits_text import limit_sentences, limit_values
 from reports.load import SavedRun
 from reports.model import ClientRow, Lengths, RunReport, StageRow, Throughput
+from reports.rate_limits import rate_limits_of
 from reports.sections import sections_of
 from reports.stages import judged, knee_levels, stage_rows
 from reports.validity import findings_of
@@ -52,6 +58,8 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     usable = [row for row in rows if row.stage not in void]
     figures = run.records[~run.records["phase"].isin([phase.value for phase in ASIDE])]
     sections = sections_of(run)
+    ledger, rate_limits = ledger_of(run), rate_limits_of(run)
+    cost = cost_of(run.records, run.meta, rows)
     lengths = lengths_of(figures)
     latency = dict(latency_of(held))
     latency["chunk_gap_s"] = _gaps(run.book)
@@ -66,6 +74,9 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         headline=(
             *headline(run.meta, usable, knee, totals, slo_verdicts),
             *sections.sentences,
+            *ledger_sentences(ledger),
+            *cost_sentences(cost, {row.stage for row in usable}, knee.users or knee.at_least),
+            *(limit_sentences(rate_limits) if rate_limits is not None else ()),
         ),
         verdicts=verdicts_of(validity, slo_verdicts),
         validity=validity,
@@ -78,7 +89,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         ),
         totals=totals,
         held=held_counts,
-        not_sent=totals.offered - totals.ok - totals.failed - totals.cancelled,
+        not_sent=totals.by_outcome[Outcome.NOT_SENT.value],
         left_out_by_phase=_left_out(run.records),
         stages=rows,
         latency=latency,
@@ -95,10 +106,17 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         slo=slo_verdicts,
         good_ratio=good_ratio,
         throughput=_throughput(figures),
+        cost=cost,
+        ledger=ledger,
+        rate_limits=rate_limits,
         complete=bool(run.meta.get("complete")),
         started_at=str(run.meta.get("started_at")),
         ended_at=run.meta.get("ended_at"),
-        extra=sections.values,
+        extra={
+            **sections.values,
+            "ledger": ledger_values(ledger),
+            "rate_limits": limit_values(rate_limits) if rate_limits is not None else {},
+        },
     )
 
 

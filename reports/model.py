@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from metrics.cost import CostReport
 from metrics.knee import KneeEstimate
 from metrics.slo import SloVerdict
 from metrics.statistics import Summary
@@ -205,6 +206,12 @@ class RunReport:
     slo: tuple[SloVerdict, ...]
     good_ratio: float | None
     throughput: Throughput
+    ledger: Any
+    """A ``reports.ledger.Ledger``, which stands above this module."""
+    rate_limits: Any
+    """A ``reports.rate_limits.RateLimits``; None when the run met none."""
+    cost: CostReport | None
+    """None when no price was given."""
     complete: bool
     started_at: str
     ended_at: str | None

@@ -2,14 +2,25 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import wording
+from reports.cost import COST_COLUMNS, cost_table
+from reports.ledger_text import LEDGER_COLUMNS, ledger_table
+from reports.limits_text import (
+    FOUND_COLUMNS,
+    LOAD_COLUMNS,
+    found_table,
+    limit_sentences,
+    load_table,
+)
 from reports.load import SavedRun
 from reports.model import RunReport
 from reports.plots import title_of
+from reports.rate_limits import RateLimits
 from reports.verdicts import validity_rows
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -58,7 +69,24 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
         share=wording.share,
         label=_label(report),
         validity=validity_rows(report.validity),
+        cost_columns=COST_COLUMNS,
+        cost_rows=cost_table(report.cost),
+        ledger_columns=LEDGER_COLUMNS,
+        ledger_rows=ledger_table(report.ledger),
+        ledger_faults=report.ledger.faults,
+        **_limits(report.rate_limits),
     )
+
+
+def _limits(limits: RateLimits | None) -> dict[str, Any]:
+    return {
+        "limits_sentences": limit_sentences(limits) if limits else (),
+        "limits_load_columns": LOAD_COLUMNS,
+        "limits_loads": load_table(limits) if limits else (),
+        "limits_found_columns": FOUND_COLUMNS,
+        "limits_found": found_table(limits) if limits else (),
+        "limits_clock_note": limits.clock_note if limits else None,
+    }
 
 
 def _label(report: RunReport) -> str:

@@ -22,16 +22,16 @@ from metrics.stage import Phase
 from reports.counting import succeeded
 from reports.load import SavedRun
 from reports.model import RunReport, StageRow
+from reports.plot_limits import LIMIT_PLOTS, LIMIT_TITLES
+from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, nothing
 from reports.wording import count
 
 # Okabe and Ito's palette: told apart with every common colour blindness.
 THROUGHPUT, TTFT_P50, TTFT_P95 = "#0072B2", "#E69F00", "#D55E00"
 LATENCY, IN_FLIGHT, KNEE = "#56B4E9", "#009E73", "#CC79A7"
-OK, LIMITED, FAILED = "#009E73", "#E69F00", "#D55E00"
 MAX_POINTS = 3000
 SIZE_INCHES = (8.0, 4.6)
 BINS = 60
-HEADROOM = 1.08
 
 
 def draw(name: str, report: RunReport, run: SavedRun, folder: Path) -> str:
@@ -66,8 +66,8 @@ def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
     lower.set_ylabel("TTFT (s)")
     lower.set_xlabel("offered rate (requests/s)" if _open_loop(report) else "concurrent users")
     if not rows:
-        _nothing(upper)
-        _nothing(lower)
+        nothing(upper)
+        nothing(lower)
         return
     _line(upper, rows, lambda row: row.output_tokens_per_s, THROUGHPUT, "output tokens/s")
     _line(lower, rows, lambda row: row.ttft.p50, TTFT_P50, "TTFT p50")
@@ -84,9 +84,9 @@ def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
         axes.set_xlim(left=0)
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
-            _legend(axes)
+            legend(axes)
         else:
-            _nothing(axes)
+            nothing(axes)
 
 
 def _open_loop(report: RunReport) -> bool:
@@ -131,7 +131,7 @@ def _over_time(figure: Figure, report: RunReport, run: SavedRun) -> None:
     lower.set_xlabel("seconds since the workers joined the run")
     ok = _thinned(succeeded(run.records))
     if not len(ok):
-        _nothing(upper)
+        nothing(upper)
     else:
         if len(ok) < report.totals.ok:
             note = f"{len(ok):,} of {report.totals.ok:,} requests drawn"
@@ -149,7 +149,7 @@ def _over_time(figure: Figure, report: RunReport, run: SavedRun) -> None:
             label="first token",
         )
         _log(upper.yaxis)
-        _legend(upper, markerscale=2)
+        legend(upper, markerscale=2)
     _stage_bands(upper, run)
     _in_flight(lower, run.records)
     for axes in (upper, lower):
@@ -158,7 +158,7 @@ def _over_time(figure: Figure, report: RunReport, run: SavedRun) -> None:
 
 def _in_flight(axes: Axes, records: pd.DataFrame) -> None:
     if not len(records):
-        _nothing(axes)
+        nothing(axes)
         return
     times_s = np.concatenate([records["sent_s"].to_numpy(), records["ended_s"].to_numpy()])
     steps = np.repeat([1, -1], len(records))
@@ -195,7 +195,7 @@ def _outcomes(figure: Figure, report: RunReport, run: SavedRun) -> None:
     axes.set_ylabel("requests/s")
     records = run.records
     if not len(records):
-        _nothing(axes)
+        nothing(axes)
         return
     ended_s = records["ended_s"].to_numpy()
     edges = np.linspace(0, max(1.0, float(ended_s.max()) + 1e-9), BINS + 1)
@@ -216,7 +216,7 @@ def _outcomes(figure: Figure, report: RunReport, run: SavedRun) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(0, float(bottom.max()) * HEADROOM or 1)
     axes.grid(alpha=0.3)
-    _legend(axes)
+    legend(axes)
 
 
 def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
@@ -226,7 +226,7 @@ def _distribution(figure: Figure, report: RunReport, run: SavedRun) -> None:
     axes.set_ylabel("share of requests (0-1)")
     rows = [row for row in report.stages if row.ttft.n]
     if not rows:
-        _nothing(axes)
+        nothing(axes)
         return
     held = succeeded(run.records[run.records["counted"]])
     shades = mpl.colormaps["viridis"](np.linspace(0.25, 0.9, len(rows)))
@@ -253,25 +253,6 @@ def _thinned(records: pd.DataFrame) -> pd.DataFrame:
     return records.iloc[::every]
 
 
-def _nothing(axes: Axes) -> None:
-    axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", color="0.4")
-    axes.set_xticks([])
-    axes.set_yticks([])
-
-
-def _legend(axes: Axes, **options: float) -> None:
-    """In a line above the axes, where it covers nothing."""
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-        ncols=4,
-        frameon=False,
-        fontsize=8,
-        **options,
-    )
-
-
 def _from_zero(axes: Axes) -> None:
     top = axes.dataLim.y1
     axes.set_ylim(0, top * HEADROOM if top > 0 else 1)
@@ -291,10 +272,12 @@ TITLES = {
     "over-time": "Latency and requests in flight over time",
     "outcomes": "Successes, 429s and failures over time",
     "ttft-distribution": "Distribution of the time to first token for each stage",
+    **LIMIT_TITLES,
 }
 PLOTS: dict[str, Callable[[Figure, RunReport, SavedRun], None]] = {
     "concurrency": _concurrency,
     "over-time": _over_time,
     "outcomes": _outcomes,
     "ttft-distribution": _distribution,
+    **LIMIT_PLOTS,
 }

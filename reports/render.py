@@ -19,6 +19,7 @@ from reports.load import SavedRun, load_run
 from reports.model import RunReport
 from reports.page import page
 from reports.parquet import keep_as_parquet
+from reports.plot_limits import LIMIT_PLOTS
 from reports.plots import PLOTS, draw
 from reports.summary import summary_csv, summary_json
 from reports.terminal import print_report
@@ -43,6 +44,8 @@ def render_run(folder: Path, out: TextIO, slo: str | None = None, quiet: bool = 
     ]
     drawings: dict[str, str] = {}
     for name in PLOTS:
+        if name in LIMIT_PLOTS and report.rate_limits is None:
+            continue
         faults.append(_attempt(f"plot {name}", partial(_plot, name, folder, report, run, drawings)))
     faults.append(
         _attempt("page", lambda: _write(folder / REPORT_HTML, page(report, run, drawings)))

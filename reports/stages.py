@@ -72,7 +72,7 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         completed=counts.ok,
         failed=counts.failed,
         cancelled=counts.cancelled,
-        not_sent=counts.offered - counts.ok - counts.failed - counts.cancelled,
+        not_sent=counts.by_outcome[Outcome.NOT_SENT.value],
         left_out=len(own) - len(held),
         rate_limited_attempts=counts.rate_limited_attempts,
         rate_limited_ratio=_ratio(counts.rate_limited_attempts, counts.attempts),

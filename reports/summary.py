@@ -10,6 +10,7 @@ from typing import Any
 from metrics.run_files import SUMMARY_SCHEMA
 from metrics.statistics import Summary
 from metrics.validity import Finding
+from reports.cost import cost_values
 from reports.model import RunReport, StageRow
 
 _QUANTILES = ("p50", "p90", "p95", "p99", "p999", "max", "mean")
@@ -59,7 +60,7 @@ def summary_values(report: RunReport) -> dict[str, Any]:
         "slo": [{"limit": v.limit.text, "value": v.value, "met": v.met} for v in report.slo],
         "good_ratio": report.good_ratio,
         "throughput": asdict(report.throughput),
-        "cost": {},
+        "cost": cost_values(report.cost),
         **report.extra,
     }
 

@@ -1,5 +1,6 @@
 """The report on a terminal, or as plain text in a log."""
 
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
@@ -8,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from reports.cost import COST_COLUMNS, cost_table
+from reports.ledger_text import LEDGER_COLUMNS, ledger_table
 from reports.model import ExitCode, RunReport, StageRow
 from reports.verdicts import validity_rows
 from reports.wording import number, share, time_ms
@@ -49,6 +52,10 @@ def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
     console.print(_stage_table(report))
     if any({"p95:few", "p99:few"} & set(row.ttft.flags) for row in report.stages):
         console.print(Text("* fewer samples than it needs: 72 for a p95, 368 for a p99"))
+    if report.totals.attempts != report.totals.sent or report.totals.cancelled:
+        console.print(_table("ledger", LEDGER_COLUMNS, ledger_table(report.ledger)))
+    if report.cost is not None:
+        console.print(_table("cost", COST_COLUMNS, cost_table(report.cost)))
     if report.failures:
         console.print(_failure_table(report))
     for sentence in report.headline:
@@ -69,6 +76,17 @@ def _print_validity(console: Console, report: RunReport) -> None:
         console.print(Text(f"{_LABELS[verdict.code]}: {verdict.text}", style="bold"))
     if not report.verdicts:
         console.print(Text("VALID: nothing speaks against these figures", style="bold"))
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose first column and remarks are words, and all others figures."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    for position, name in enumerate(columns):
+        words = position == 0 or name in ("paid by", "remarks")
+        table.add_column(name, justify="left" if words else "right")
+    for cells in rows:
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def _stage_table(report: RunReport) -> Table:

@@ -62,7 +62,12 @@ def _run_facts(
         ok=totals.ok,
         failed=totals.failed,
         max_fail_ratio=float(run.meta.get("max_fail_ratio", 0.1)),
-        unaccounted=sum(abs(row.not_sent) for row in rows),
+        unaccounted=sum(
+            abs(row.offered - row.completed - row.failed - row.cancelled - row.not_sent)
+            for row in rows
+        ),
+        ended_early=run.meta.get("ended_early"),
+        ended_by=run.meta.get("ended_by"),
         tallies_missing=run.book is None,
         tallied=tallied.offered if tallied is not None and tallied != totals else None,
         prompt_tokens=cache.prompt_tokens,

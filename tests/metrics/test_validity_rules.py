@@ -133,6 +133,16 @@ OF_RUN = {
         {"ok": 359, "failed": 41, "max_fail_ratio": 0.5},
     ),
     "stopped": ({"complete": False}, ("partial", INVALID), {}),
+    "a quota used up": (
+        {"ended_by": "quota", "ended_early": "10 answers in a row"},
+        ("quota_used_up", ERROR),
+        {},
+    ),
+    "a budget spent": (
+        {"ended_by": "budget", "ended_early": "stopped for the budget of $1"},
+        ("budget_spent", NOTICE),
+        {},
+    ),
     "a worker lost": ({"lost_workers": ("w-1",)}, ("worker_lost", INVALID), {}),
     "nothing held": ({"levels": ()}, ("nothing_held", INVALID), {}),
     "unaccounted": ({"unaccounted": 2}, ("accounts", INVALID), {}),

@@ -79,12 +79,13 @@ def test_M05_O01_O02_every_face_is_written_and_parses(tmp_path, records):
         "Stages",
         "Latency of successes, all held windows together",
         "Failures",
+        "Ledger: requests, attempts and retries",
         "Totals",
         "The client itself",
         "To repeat it",
         "What the words mean",
     } == set(titles)
-    assert 9 == len(titles)
+    assert 10 == len(titles)
     assert not re.search(r">\s*(nan|inf|-1)\s*<", page, re.IGNORECASE)
 
 

@@ -1,0 +1,1 @@
+"""Generated limiters of known kind and figure, and how well they are told from outside."""
