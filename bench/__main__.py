@@ -6,11 +6,8 @@ import time
 
 from bench.clients import all_cases, case_table, run_case
 from bench.figures import Spread
-from bench.harness import SUITE, Patience, check_host, cores, paced_server, versions
-
-PAGE = SUITE / "docs" / "performance.md"
-BEGIN = "<!-- measured: python -m bench -->"
-END = "<!-- measured: end -->"
+from bench.harness import Patience, check_host, cores, paced_server, versions
+from bench.pages import put_measured
 
 
 def main() -> None:
@@ -31,8 +28,7 @@ def main() -> None:
     measured = "\n\n".join([_conditions(options.quick, busy), *tables])
     print(f"\n{measured}\n\n== {time.perf_counter() - began_s:.0f} s in all")
     if not options.no_write:
-        write_measured(measured)
-        print(f"== written to {PAGE.relative_to(SUITE)}")
+        put_measured("performance.md", "python -m bench", measured)
 
 
 def _conditions(quick: bool, busy: list[float]) -> str:
@@ -44,16 +40,6 @@ def _conditions(quick: bool, busy: list[float]) -> str:
         f"{spread.text(2) if spread else '-'} cores busy."
     )
     return textwrap.fill(text, 100, break_on_hyphens=False)
-
-
-def write_measured(measured: str) -> None:
-    """Put the text between the page's markers."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE.relative_to(SUITE)} has lost its markers {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

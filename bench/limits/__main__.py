@@ -7,17 +7,14 @@ import argparse
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from bench.limits.kinds import all_kinds
 from bench.limits.others import OTHERS
 from bench.limits.table import Said, bars, judged, kinds_table, others_table
+from bench.pages import put_measured
 from metrics.limits import limits_found
 from metrics.limits_result import LimiterKind
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits-accuracy.md"
-BEGIN = "<!-- measured: python -m bench.limits -->"
-END = "<!-- measured: end -->"
 FIRST_SEED = 9_000
 """Seeds that no rule was tried on."""
 
@@ -27,7 +24,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.limits", description=__doc__)
     parser.add_argument("--seeds", type=int, default=30, help="runs of each kind (30)")
     parser.add_argument("--quick", action="store_true", help="3 runs of each kind")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.name}")
+    parser.add_argument(
+        "--write", action="store_true", help="put the tables into docs/limits-accuracy.md"
+    )
     options = parser.parse_args()
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds}: at least 1")
@@ -45,7 +44,7 @@ def main() -> None:
     text = f"{kinds_table(rows)}\n\n{bars(rows)}\n\n{others_table(others)}"
     print(f"\n{text}\n\n== {time.perf_counter() - began_s:.0f} s in all")
     if options.write:
-        write(text)
+        put_measured("limits-accuracy.md", "python -m bench.limits", text)
 
 
 def _row(number: int, seeds: int) -> list[Said]:
@@ -69,17 +68,6 @@ def _show(name: str, said: list[Said]) -> None:
     for one in said:
         if not one.right:
             print(f"  seed {one.seed}: {one.evidence}", flush=True)
-
-
-def write(text: str) -> None:
-    """Put the text between the page's markers."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE.name} has lost its markers {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-    print(f"== written to {PAGE.name}")
 
 
 if __name__ == "__main__":
