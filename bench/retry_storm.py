@@ -19,9 +19,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-import pandas as pd
 
 from bench.pages import put_measured
+from metrics.prices import money
 
 SUITE = Path(__file__).resolve().parent.parent
 FIGURE = SUITE / "docs" / "figures" / "retry-storm.svg"
@@ -60,8 +60,10 @@ class Storm:
     totals: dict[str, int]
     attempts: Counter[int]
     refused: Counter[int]
-    wasted_prompt_tokens: int
-    prompt_tokens: int
+    wasted_prompt_tokens: float
+    wasted_ratio: float
+    cost: float
+    in_vain: float
 
 
 def main() -> int:
@@ -114,8 +116,8 @@ def _storm(client: Client, folder: Path, seconds: int) -> Storm:
 
 
 def _read(client: Client, run: Path, log: Path) -> Storm:
-    totals = json.loads((run / "summary.json").read_text())["totals"]
-    records = pd.read_parquet(run / "requests.parquet")
+    summary = json.loads((run / "summary.json").read_text())
+    books, (cost, *_) = summary["ledger"]["total"], summary["cost"]["run"]
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     chats = [entry for entry in entries if "preflight" not in (entry["request_id"] or "")]
     began_s = min(entry["received_monotonic_s"] for entry in chats)
@@ -123,14 +125,15 @@ def _read(client: Client, run: Path, log: Path) -> Storm:
     refused = Counter(
         int(entry["received_monotonic_s"] - began_s) for entry in chats if entry["status"] == 429
     )
-    ok = records[records["outcome"] == "ok"]
     return Storm(
-        client,
-        totals,
-        attempts,
-        refused,
-        int(records["wasted_prompt_tokens"].sum()),
-        int(ok["prompt_tokens"].sum()),
+        client=client,
+        totals=summary["totals"],
+        attempts=attempts,
+        refused=refused,
+        wasted_prompt_tokens=books["wasted_prompt_estimate"],
+        wasted_ratio=books["wasted_prompt_ratio"],
+        cost=cost["cost"],
+        in_vain=cost["in_vain"],
     )
 
 
@@ -161,14 +164,15 @@ def _draw(storms: list[Storm], seconds: int) -> None:
 
 def _table(storms: list[Storm]) -> str:
     head = "| client | requests | ok | attempts | 429s | attempts per request |"
-    lines = [f"{head} prompt tokens sent in vain |", "|---|---:|---:|---:|---:|---:|---:|"]
+    more = "prompt tokens in vain | cost | in vain, if billed |"
+    lines = [f"{head} {more}", "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for storm in storms:
         totals = storm.totals
-        ratio = storm.wasted_prompt_tokens / storm.prompt_tokens
         lines.append(
             f"| {storm.client.name} | {totals['planned']} | {totals['ok']} | {totals['attempts']} "
             f"| {totals['rate_limited_attempts']} | {totals['attempts'] / totals['planned']:.2f} "
-            f"| {storm.wasted_prompt_tokens:,} ({ratio:.0%} of the useful ones) |"
+            f"| {storm.wasted_prompt_tokens:,.0f} ({storm.wasted_ratio:.0%} of the useful ones) "
+            f"| {money(storm.cost)} | {money(storm.in_vain)} |"
         )
     return "\n".join(lines)
 

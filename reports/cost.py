@@ -19,7 +19,7 @@ from metrics.cost import (
 from metrics.outcome import Outcome
 from metrics.prices import CostKind, Prices, Tokens, money
 from metrics.run_files import RUN_JSON, RunFileError
-from reports.counting import counts_of
+from reports.counting import counts_of, mean_prompt_tokens, untold_prompt_attempts
 from reports.model import StageRow
 from reports.wording import MISSING, count, number
 
@@ -93,6 +93,7 @@ def _use_of(records: pd.DataFrame, meta: Mapping[str, Any]) -> RunUse:
     told = records["prompt_tokens"].notna() & records["completion_tokens"].notna()
     lost = records[records["outcome"] != Outcome.OK.value]
     sent, made = (int(records[name].sum()) for name in ("wasted_prompt_tokens", "wasted_tokens"))
+    sent += round(untold_prompt_attempts(records) * (mean_prompt_tokens(records) or 0.0))
     seconds, ended = _seconds(records, meta)
     return RunUse(
         tokens=_tokens(records),

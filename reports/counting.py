@@ -70,6 +70,18 @@ def counts_of(records: pd.DataFrame) -> Counts:
     )
 
 
+def untold_prompt_attempts(records: pd.DataFrame) -> int:
+    """Attempts of requests of which no answer told the prompt tokens, so that they were in vain."""
+    untold = records["prompt_tokens"].isna() & ~records["outcome"].isin(_NEVER_SENT)
+    return int(records.loc[untold & (records["outcome"] != Outcome.OK.value), "attempts"].sum())
+
+
+def mean_prompt_tokens(records: pd.DataFrame) -> float | None:
+    """Of the successes that tell; None when none does."""
+    told = succeeded(records)["prompt_tokens"].dropna()
+    return float(told.mean()) if len(told) else None
+
+
 def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
     """Summaries of successes; a metric of streams has samples from streams alone.
 

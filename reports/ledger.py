@@ -15,7 +15,13 @@ import pandas as pd
 from metrics.outcome import Outcome
 from metrics.record import SEVERAL
 from metrics.statistics import Summary, mean, percentile
-from reports.counting import failed, latency_of, succeeded
+from reports.counting import (
+    failed,
+    latency_of,
+    mean_prompt_tokens,
+    succeeded,
+    untold_prompt_attempts,
+)
 from reports.load import SavedRun
 from reports.stages import planned_stages
 from reports.wording import count
@@ -61,6 +67,11 @@ class LedgerRow:
     useful_prompt_tokens: int
     wasted_tokens: int
     wasted_prompt_tokens: int
+    """As far as answers told how many tokens a prompt has."""
+    untold_attempts: int
+    """Attempts in vain of requests of which no answer told it."""
+    prompt_tokens_mean: float | None
+    """Of the run's successes; it stands for the prompts that are not told."""
     gave_up: Mapping[str, int]
     attempt_ttft: Summary
     """From the sending of the attempt that succeeded; of held windows, as ``user_ttft``."""
@@ -87,8 +98,17 @@ class LedgerRow:
     @property
     def wasted_prompt_ratio(self) -> float | None:
         """Wasted prompt tokens per useful one."""
-        useful = self.useful_prompt_tokens
-        return self.wasted_prompt_tokens / useful if useful else None
+        useful, wasted = self.useful_prompt_tokens, self.wasted_prompt_estimate
+        return wasted / useful if useful and wasted is not None else None
+
+    @property
+    def wasted_prompt_estimate(self) -> float | None:
+        """All prompt tokens sent in vain, untold prompts taken for mean ones; None: no success."""
+        if not self.untold_attempts:
+            return self.wasted_prompt_tokens
+        if self.prompt_tokens_mean is None:
+            return None
+        return self.wasted_prompt_tokens + self.untold_attempts * self.prompt_tokens_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +128,17 @@ class Ledger:
 def ledger_of(run: SavedRun) -> Ledger:
     """The books of a run from its records."""
     records = run.records
+    mean_prompt = mean_prompt_tokens(records)
     rates = {s["stage"]: s.get("rate_rps") for s in run.meta.get("stage_plan") or ()}
     stages = planned_stages(run)
     rows = [
-        _row(records[records["stage"] == stage], load_name(users, rates.get(stage)), stage)
-        for stage, _, users in stages
+        _row(records[records["stage"] == s], mean_prompt, load_name(users, rates.get(s)), s)
+        for s, _, users in stages
     ]
     inside = records["stage"].isin([stage for stage, _, _ in stages])
     if not inside.all():
-        rows.append(_row(records[~inside], OUTSIDE))
-    return Ledger(tuple(rows), _row(records, TOTAL))
+        rows.append(_row(records[~inside], mean_prompt, OUTSIDE))
+    return Ledger(tuple(rows), _row(records, mean_prompt, TOTAL))
 
 
 def load_name(users: int, rate_rps: float | None) -> str:
@@ -125,7 +146,9 @@ def load_name(users: int, rate_rps: float | None) -> str:
     return count(users, "user") if rate_rps is None else f"{rate_rps:g} requests/s"
 
 
-def _row(records: pd.DataFrame, load: str, stage: int | None = None) -> LedgerRow:
+def _row(
+    records: pd.DataFrame, prompt_tokens_mean: float | None, load: str, stage: int | None = None
+) -> LedgerRow:
     ok, sent = succeeded(records), records[records["attempts"] > 0]
     retried = records[records["attempts"] > 1]
     waits_s = retried["retry_wait_s"].dropna().to_numpy()
@@ -155,6 +178,8 @@ def _row(records: pd.DataFrame, load: str, stage: int | None = None) -> LedgerRo
         useful_prompt_tokens=int(ok["prompt_tokens"].sum()),
         wasted_tokens=int(records["wasted_tokens"].sum()),
         wasted_prompt_tokens=int(records["wasted_prompt_tokens"].sum()),
+        untold_attempts=untold_prompt_attempts(records),
+        prompt_tokens_mean=prompt_tokens_mean,
         gave_up=_gave_up(records),
         attempt_ttft=latency["ttft_s"],
         user_ttft=latency["user_ttft_s"],

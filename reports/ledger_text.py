@@ -101,7 +101,7 @@ def _cells(row: LedgerRow) -> tuple[str, ...]:
         _percent(row.retry_wait_share),
         time_ms(row.asked_wait_max_s),
         _wasted(row.wasted_tokens, row.wasted_tokens_ratio),
-        _wasted(row.wasted_prompt_tokens, row.wasted_prompt_ratio),
+        _wasted_prompts(row),
         *(_quantile(row.attempt_ttft, name) for name in ("p50", "p95")),
         *(_quantile(ttft, name) for name in ("p50", "p95")),
         share(ttft.failed, ttft.n + ttft.failed),
@@ -120,6 +120,15 @@ def _quantile(summary: Summary, name: str) -> str:
 
 def _wasted(tokens: int, ratio: float | None) -> str:
     return f"{tokens:,}" + (f" ({ratio:.1%})" if tokens and ratio is not None else "")
+
+
+def _wasted_prompts(row: LedgerRow) -> str:
+    tokens = row.wasted_prompt_estimate
+    if tokens is None:
+        return MISSING
+    return ("about " if row.untold_attempts else "") + _wasted(
+        round(tokens), row.wasted_prompt_ratio
+    )
 
 
 def _percent(value: float | None) -> str:
@@ -183,5 +192,7 @@ _PLAIN = (
     "wasted_tokens",
     "wasted_tokens_ratio",
     "wasted_prompt_tokens",
+    "untold_attempts",
+    "wasted_prompt_estimate",
     "wasted_prompt_ratio",
 )

@@ -5,9 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from metrics.limits_result import LimiterKind, LimitEstimate
-from reports.rate_limits import RateLimits
+from reports.rate_limits import AskedWait, RateLimits
+from reports.refusals import Cause, Faces
 from reports.stage_loads import StageLoad
-from reports.wording import MISSING, number, time_ms
+from reports.wording import MISSING, count, number, time_ms
 
 LIMITED_SHARE = 0.05
 """Share of a stage's attempts answered 429 from which it is called rate-limited."""
@@ -39,6 +40,14 @@ _KINDS = {
     LimiterKind.QUOTA: "a quota that is used up",
     LimiterKind.UNKNOWN: "unknown",
 }
+_BUCKETS = (LimiterKind.REQUESTS_BUCKET, LimiterKind.TOKENS_BUCKET)
+_NO_RATE = {
+    LimiterKind.CONCURRENCY: Cause.IN_FLIGHT_CAP,
+    LimiterKind.OVERLOAD: Cause.OVERLOADED,
+    LimiterKind.COOLDOWN: Cause.COOLDOWN,
+    LimiterKind.QUOTA: Cause.QUOTA,
+}
+"""What answers 429 and limits no rate."""
 _HEADER_WORDS = {
     "limit_requests": "{:,.0f} requests",
     "remaining_requests": "{:,.0f} requests left",
@@ -50,15 +59,16 @@ _HEADER_WORDS = {
 
 def limit_sentences(limits: RateLimits) -> tuple[str, ...]:
     """From where on the run was rate-limited, by which limit, and what the refusals say."""
-    found = [_limited_sentence(limits.loads), *map(_found_sentence, limits.found)]
+    found = [_limited_sentence(limits.loads, limits.faces), *map(_found_sentence, limits.found)]
     if limits.bracket is not None:
         found.append(limits.bracket.sentence())
     if limits.published:
         found.append(f"Last told by the rate-limit headers: {_published(limits)}.")
+    found.append(_wait_sentence(limits.asked_wait))
     return (*(sentence for sentence in found if sentence), *limits.faces.sentences())
 
 
-def _limited_sentence(loads: Sequence[StageLoad]) -> str | None:
+def _limited_sentence(loads: Sequence[StageLoad], faces: Faces) -> str | None:
     """A rate limit shows as 429s while the attempts that pass are served as before.
 
     The first tokens are the attempts' own: a wait before a retry does not make them late.
@@ -68,6 +78,9 @@ def _limited_sentence(loads: Sequence[StageLoad]) -> str | None:
     if over is None:
         return None
     text = f"{over.limited_share:.0%} of the attempts were answered 429"
+    cause = _no_rate(over, faces)
+    if cause is not None:
+        return f"From {over.load} on {text}, by {cause.value}: that is no rate limit."
     below = [
         load.ttft_p50_s
         for load in order
@@ -87,6 +100,28 @@ def _limited_sentence(loads: Sequence[StageLoad]) -> str | None:
     )
 
 
+def _no_rate(load: StageLoad, faces: Faces) -> Cause | None:
+    """What answered 429 if it was no rate limiter: by the limit found, else by its own words."""
+    estimate = None if load.bound is None else load.bound.estimate
+    if estimate is not None:
+        return _NO_RATE.get(estimate.kind)
+    causes = {row.cause for row in faces.rows if row.status == 429}
+    cause = causes.pop() if len(causes) == 1 and not faces.unnamed_429s else None
+    return cause if cause in _NO_RATE.values() else None
+
+
+def _wait_sentence(asked: AskedWait) -> str | None:
+    if not asked.refused:
+        return None
+    if asked.p50_s is None or asked.longest_s is None:
+        return f"No refusal said how long to wait ({count(asked.refused, 'refused request')})."
+    longest = "" if asked.longest_s == asked.p50_s else f" (p50), {asked.longest_s:,.3g} s at most"
+    return (
+        f"Asked to wait by the refusals' headers: {asked.p50_s:,.3g} s{longest}, told to "
+        f"{asked.told:,} of {count(asked.refused, 'refused request')}."
+    )
+
+
 def _size(load: StageLoad) -> float:
     return load.users if load.rate_rps is None else load.rate_rps
 
@@ -94,8 +129,12 @@ def _size(load: StageLoad) -> float:
 def _found_sentence(estimate: LimitEstimate) -> str:
     if estimate.kind is LimiterKind.UNKNOWN:
         return f"No limit can be named: {estimate.evidence}"
-    what = _kind(estimate) if estimate.figure is None else _figure(estimate)
-    return f"Limit found: {what}. {estimate.evidence}"
+    if estimate.kind in _NO_RATE and estimate.kind is not LimiterKind.CONCURRENCY:
+        return f"No rate limit found, but {_NO_RATE[estimate.kind].value}: {estimate.evidence}"
+    burst = ""
+    if estimate.kind in _BUCKETS and estimate.burst is not None:
+        burst = f" with a burst of {estimate.burst:,.0f}"
+    return f"Limit found: {_figure(estimate)}{burst}. {estimate.evidence}"
 
 
 def _kind(estimate: LimitEstimate) -> str:
@@ -168,6 +207,7 @@ def limit_values(limits: RateLimits) -> dict[str, Any]:
         "stages": [_load_values(load) for load in limits.loads],
         "found": [_estimate_values(one) for one in limits.found],
         "published": dict(limits.published),
+        "asked_wait": asdict(limits.asked_wait),
         "refusals": [
             {
                 "cause": row.cause.name.lower(),

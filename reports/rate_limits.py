@@ -12,6 +12,7 @@ import pandas as pd
 
 from metrics.limits import limits_found
 from metrics.limits_result import LimitEstimate
+from metrics.statistics import percentile
 from reports.attempts import CLOCK_NOTE, accepted, attempt_rows, for_search, limited, shed
 from reports.load import SavedRun
 from reports.refusals import Faces, faces_of
@@ -38,6 +39,17 @@ class Bucket:
         return self.accepted / self.limited if self.limited else None
 
 
+@dataclass(frozen=True, slots=True)
+class AskedWait:
+    """What requests that were turned away at least once were told to wait before the next try."""
+
+    refused: int
+    told: int
+    """How many of them were told a time."""
+    p50_s: float | None
+    longest_s: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
     """All that a run tells of limits."""
@@ -48,6 +60,7 @@ class RateLimits:
     found: tuple[LimitEstimate, ...]
     published: Mapping[str, float]
     """The last values of the headers, by the record's field names."""
+    asked_wait: AskedWait
     faces: Faces
     bracket: Bracket | None
     workers: int
@@ -74,6 +87,7 @@ def rate_limits_of(run: SavedRun) -> RateLimits | None:
         loads=loads,
         found=found,
         published=published,
+        asked_wait=_asked_wait(rows),
         faces=faces_of(rows),
         bracket=bracket_of(loads) if searched else None,
         workers=run.records["worker"].nunique(),
@@ -97,6 +111,13 @@ def buckets_of(rows: pd.DataFrame) -> tuple[float, tuple[Bucket, ...]]:
     return width_s, tuple(
         Bucket(n * width_s, *map(int, parts)) for n, parts in enumerate(zip(*counts, strict=True))
     )
+
+
+def _asked_wait(rows: pd.DataFrame) -> AskedWait:
+    refused = rows["request"].isin(rows["request"][shed(rows)]) & rows["last"]
+    told_s = rows["asked_wait_s"][refused].dropna().to_numpy(dtype=np.float64)
+    longest_s = float(told_s.max()) if told_s.size else None
+    return AskedWait(int(refused.sum()), told_s.size, percentile(told_s, 0.5), longest_s)
 
 
 def _published(rows: pd.DataFrame) -> dict[str, float]:

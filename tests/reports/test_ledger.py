@@ -143,6 +143,26 @@ def test_wasted_tokens_are_held_against_useful_ones(tmp_path):
     assert (1.0, 0.4) == (total.wasted_prompt_ratio, total.wasted_tokens_ratio)
 
 
+def test_prompts_that_no_answer_told_are_taken_for_mean_ones(tmp_path):
+    """Two refused requests, one of them thrice: four prompts of 10 tokens like the success's."""
+    records = [make_record(), refused(), retried(refused, statuses=(429, 429))]
+    total = ledger_of(load_run(build_run(tmp_path / "r", numbered(records)))).total
+
+    assert (0, 4, 40) == (
+        total.wasted_prompt_tokens,
+        total.untold_attempts,
+        total.wasted_prompt_estimate,
+    )
+    assert 4.0 == total.wasted_prompt_ratio
+
+
+def test_without_a_success_nothing_is_known_of_prompts(tmp_path):
+    """Unknown, and not 0."""
+    total = ledger_of(load_run(build_run(tmp_path / "r", numbered([refused()])))).total
+
+    assert total.wasted_prompt_estimate is None
+
+
 def test_m07_a_percentile_stands_beside_the_share_that_failed(tmp_path):
     """94 TTFTs of 100 to 193 ms and 6 failures: p95 with them is beyond any, p50 is later."""
     records = [make_record(ttft_s=ms / 1e3, user_ttft_s=ms / 1e3) for ms in range(100, 194)]
