@@ -2,12 +2,15 @@
 
 import contextlib
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from gevent import get_hub
 from locust import User
 
 from metrics.knee_search import KneeSearch, SearchSettings
 from metrics.limits import limits_found
+from metrics.limits_attempts import Attempts
+from metrics.limits_result import LimitEstimate
 from settings import Settings
 from shapes.cold_start import ColdStartPlan
 from shapes.knee import KneePlan
@@ -79,7 +82,7 @@ def _shape_plan(
             most_requests=settings.search_requests or None,
             most_s=settings.run_time_s,
         )
-        return LimitsPlan(search, limits_found, workers, drain_limit_s)
+        return LimitsPlan(search, _found_meanwhile, workers, drain_limit_s)
     return constant_plan(
         settings.users,
         settings.run_time_s,
@@ -87,6 +90,12 @@ def _shape_plan(
         settings.spawn_rate,
         drain_limit_s,
     )
+
+
+def _found_meanwhile(attempts: Attempts) -> Sequence[LimitEstimate]:
+    # A few tenths of a second of pure computing, for which no arrival of this process shall wait.
+    found: Sequence[LimitEstimate] = get_hub().threadpool.apply(limits_found, (attempts,))
+    return found
 
 
 def tokens_per_request(settings: Settings) -> float | None:

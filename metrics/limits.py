@@ -64,7 +64,9 @@ def _too_little(attempts: Attempts) -> str | None:
         return "No request was refused with 429."
     if refused < REFUSED_MIN:
         return f"Only {refused} 429s; {REFUSED_MIN} are needed."
-    return None if accepted else f"All {refused} requests were refused, none was accepted."
+    if accepted or cooldown_of(attempts) is not None:
+        return None
+    return f"{refused} requests were answered 429, none was accepted."
 
 
 def _by_headers(attempts: Attempts, told: Sequence[Told], why: str) -> tuple[LimitEstimate, ...]:

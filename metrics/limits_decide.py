@@ -100,7 +100,10 @@ def said(fit: Fit) -> str:
 
 
 def _undecided(best: Fit, other: Fit) -> str:
-    return f"The traffic fits {said(best)} and {said(other)}: more, or other, traffic is needed."
+    missing = "more, or other, traffic is needed"
+    if {best.kind.quantity, other.kind.quantity} == {"requests", "tokens"}:
+        missing = "requests that differ more in length would tell the two apart"
+    return f"The traffic fits {said(best)} and {said(other)}: {missing}."
 
 
 def _blurred(fit: Fit) -> str:

@@ -47,6 +47,8 @@ def told_limits(attempts: Attempts) -> tuple[Told, ...]:
 def _spent(attempts: Attempts, quantity: str, remaining: Floats | None) -> bool:
     if remaining is None:
         return False
+    if not np.isfinite(remaining[attempts.limited]).any():
+        remaining = _last_told(attempts, remaining)
     known = attempts.limited & np.isfinite(remaining)
     if not known.any():
         return False
@@ -57,6 +59,16 @@ def _spent(attempts: Attempts, quantity: str, remaining: Floats | None) -> bool:
         cost = asked + (0 if prompt is None else np.nan_to_num(prompt))
         least = np.fmax(least, cost)
     return bool((remaining < least)[known].mean() >= SPENT_SHARE)
+
+
+def _last_told(attempts: Attempts, values: Floats) -> Floats:
+    """What the answer to the last attempt before each said: some gateways' 429s say nothing."""
+    order = np.argsort(attempts.sent_s, kind="stable")
+    sorted_values = values[order]
+    place = np.maximum.accumulate(np.where(np.isfinite(sorted_values), np.arange(order.size), 0))
+    told = np.empty(order.size)
+    told[order] = sorted_values[place]
+    return told
 
 
 def with_headers(estimate: LimitEstimate, told: tuple[Told, ...]) -> LimitEstimate:
@@ -73,6 +85,10 @@ def with_headers(estimate: LimitEstimate, told: tuple[Told, ...]) -> LimitEstima
     per_window = estimate.burst if estimate.window_s is not None else None
     if any(one is not None and abs(limit - one) <= AGREE * one for one in (figure, per_window)):
         words = f" The headers name the same limit, {limit:,.0f}."
+        return replace(estimate, source=LimitSource.BOTH, evidence=estimate.evidence + words)
+    burst = estimate.burst if estimate.window_s is None else None
+    if burst is not None and abs(limit - burst) <= AGREE * burst:
+        words = f" The headers name the burst, {limit:,.0f}, and not the rate."
         return replace(estimate, source=LimitSource.BOTH, evidence=estimate.evidence + words)
     words = (
         f" The headers disagree: they name {limit:,.0f} {quantity}, "

@@ -21,6 +21,8 @@ ENOUGH_REFUSED = 20
 """429s after which a limited step shows nothing more."""
 LAG_S = 2.0
 """Until what is sent is known here and what is announced is known there."""
+LEAST_ROOM_S = 5.0
+"""A step begins when the budget has room for so much of it; a limited one needs no more."""
 GROWS_HOLDS = 4.0
 """A step that fills up is held on for so many times its length, 30 s at least."""
 HOPELESS_FAILURES = 40
@@ -205,7 +207,8 @@ class LimitsPlan:
         bounds = self._bounds
         rps = bounds.rps(wish.rate)
         most = bounds.most_requests
-        if most and self._stages and sum(self._offered) + rps * wish.hold_s > most:
+        room_s = min(wish.hold_s, LEAST_ROOM_S) + LAG_S
+        if most and self._stages and sum(self._offered) + rps * room_s > most:
             self._end(self._spent_requests(), seen)
             return
         number, tokens = len(self._stages), bounds.tokens_per_request

@@ -57,10 +57,12 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
     sequence = identity["sequence"]
     request = ChatRequest(wish.body, f"{context.run_id}-{context.worker}-{sequence}")
     attempts = make_attempts(
-        context, transport, request, sequence, wish.leaving, wish.leave_after_s
+        context, transport, request, sequence, begun_at_s, wish.leaving, wish.leave_after_s
     )
     if not attempts.made:
-        record = _never_sent(identity, wish, attempts.outcome, attempts.left, wanted_at_s)
+        waited_s = attempts.slot_wait_s
+        left = attempts.left
+        record = _never_sent(identity, wish, attempts.outcome, left, wanted_at_s, waited_s)
         return Answer(record, (), attempts.interrupt)
     context.note_outcome(attempts.outcome)
     last = attempts.last
@@ -72,7 +74,7 @@ def ask(context: RunContext, transport: ChatTransport, wish: Wish) -> Answer:
     streamed = reply.streamed
     gaps_known = streamed and facts.read_mode is ReadMode.FULL
     last_token_s = reply.last_output_s if streamed else None
-    client_wait_s = attempts.slot_wait_s + sum(made.client_wait_s for made in attempts.made)
+    client_wait_s = sum(made.client_wait_s for made in attempts.made)
     record = RequestRecord(
         **identity,
         client_wait_s=max(0.0, client_wait_s),
@@ -144,9 +146,11 @@ def _never_sent(
     outcome: Outcome,
     reason: str | None,
     wanted_at_s: float,
+    slot_wait_s: float = 0.0,
 ) -> RequestRecord:
     return RequestRecord(
         **identity,
+        client_wait_s=slot_wait_s,
         end_s=0.0,
         user_latency_s=time.perf_counter() - wanted_at_s,
         streamed=False,
@@ -231,12 +235,28 @@ def _plus(waited_s: float, measured_s: float | None) -> float | None:
     return None if measured_s is None else waited_s + measured_s
 
 
-def failure_text(outcome: Outcome, status: int | None, error_code: str | None) -> str:
-    """What Locust's own failure table groups by: few texts, whatever servers write."""
-    if status is not None and status != 200:
-        return f"{outcome.value} (HTTP {status})"
-    return (
-        outcome.value
-        if not error_code or error_code == outcome.value
-        else (f"{outcome.value} ({error_code})")
-    )
+class FailureTexts:
+    """What Locust's own failure table groups by: few texts, whatever servers write.
+
+    Some servers put a request's own number into the code, and each text is a row there for good.
+    """
+
+    def __init__(self) -> None:
+        self._run_id: str | None = None
+        self._codes: set[str] = set()
+
+    def of(self, record: RequestRecord) -> str:
+        """The text of a request that did not succeed; the first codes of a run stay apart."""
+        outcome, status, code = record.outcome, record.status, record.error_code
+        if status is not None and status != 200:
+            return f"{outcome.value} (HTTP {status})"
+        if not code or code == outcome.value:
+            return outcome.value
+        if record.run_id != self._run_id:
+            self._run_id, self._codes = record.run_id, set()
+        if len(self._codes) < _MOST_CODES:
+            self._codes.add(code)
+        return f"{outcome.value} ({code if code in self._codes else 'another code'})"
+
+
+_MOST_CODES = 20

@@ -37,6 +37,7 @@ class Attempt:
     """One attempt; instants are ``time.perf_counter``."""
 
     begun_at_s: float
+    """When this client turned to it; it may have waited for a slot after that."""
     facts: WireFacts
     reply: Reply
     verdict: Verdict
@@ -60,7 +61,7 @@ class Attempts:
     made: list[Attempt] = field(default_factory=list)
     retry_wait_s: float = 0.0
     slot_wait_s: float = 0.0
-    """Until one of the allowed requests in flight was over."""
+    """Until one of the allowed requests in flight was over; within the attempts' client waits."""
     asked_wait_s: float | None = None
     gave_up: str | None = None
     """Why there was no further attempt although the failure was of a kind that is retried."""
@@ -93,11 +94,13 @@ def make_attempts(
     transport: ChatTransport,
     request: ChatRequest,
     sequence: int,
+    begun_at_s: float,
     leaving: Event | None,
     leave_after_s: float | None,
 ) -> Attempts:
     """Send until an answer is good, the policy gives up or the user leaves; never raises for it.
 
+    ``begun_at_s`` is when this client turned to the request (``time.perf_counter``).
     ``leaving`` is set when the user is told to stop: it then waits for no further attempt.
     ``leave_after_s`` is when the user closes the tab; None: never.
     """
@@ -105,7 +108,9 @@ def make_attempts(
     context.retry_budget.earn()
     with gevent.Timeout(leave_after_s, UserLeft()) as patience:
         try:
-            _attempt_again_and_again(context, transport, request, sequence, leaving, attempts)
+            _attempt_again_and_again(
+                context, transport, request, sequence, begun_at_s, leaving, attempts
+            )
         except GreenletExit as stop:
             # It struck between two attempts, or while the first had to wait.
             attempts.interrupt = stop
@@ -122,6 +127,7 @@ def _attempt_again_and_again(
     transport: ChatTransport,
     request: ChatRequest,
     sequence: int,
+    begun_at_s: float,
     leaving: Event | None,
     attempts: Attempts,
 ) -> None:
@@ -133,7 +139,8 @@ def _attempt_again_and_again(
         if context.slots is not None and not _takes_slot(context.slots, leaving, attempts):
             return
         try:
-            attempt = _attempt(context, transport, ChatRequest(request.body, name), attempts)
+            named = ChatRequest(request.body, name)
+            attempt = _attempt(context, transport, named, begun_at_s, attempts)
         finally:
             if context.slots is not None:
                 context.slots.release()
@@ -152,6 +159,7 @@ def _attempt_again_and_again(
         previous_s = decision.wait_s
         if not _waits(decision, leaving, attempts):
             return
+        begun_at_s = time.perf_counter()
 
 
 def _takes_slot(slots: Slots, leaving: Event | None, attempts: Attempts) -> bool:
@@ -167,12 +175,16 @@ def _takes_slot(slots: Slots, leaving: Event | None, attempts: Attempts) -> bool
 
 
 def _attempt(
-    context: RunContext, transport: ChatTransport, request: ChatRequest, attempts: Attempts
+    context: RunContext,
+    transport: ChatTransport,
+    request: ChatRequest,
+    begun_at_s: float,
+    attempts: Attempts,
 ) -> Attempt:
     context.in_flight += 1
     if not attempts.made:
         attempts.in_flight_at_send = context.in_flight
-    begun_at_s = time.perf_counter()
+    asked_at_s = time.perf_counter()
     reader = ReplyReader()
     try:
         facts = transport.post(request, reader)
@@ -180,8 +192,8 @@ def _attempt(
         # A fault of our own must neither lose the record nor be blamed on the server.
         log.exception("the transport failed")
         failure = WireFailure(Outcome.CLIENT_RESOURCE, f"fault in the client: {error!r}")
-        end_s = time.perf_counter() - begun_at_s
-        facts = WireFacts(sent_at_s=begun_at_s, end_s=end_s, failure=failure)
+        end_s = time.perf_counter() - asked_at_s
+        facts = WireFacts(sent_at_s=asked_at_s, end_s=end_s, failure=failure)
     finally:
         context.in_flight -= 1
     reply = reader.close(facts.end_s)

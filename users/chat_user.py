@@ -12,7 +12,7 @@ from locust.exception import StopUser
 from metrics.outcome import Outcome
 from metrics.stage import Phase
 from settings import Leaving
-from users.asking import Answer, Wish, ask, failure_text
+from users.asking import Answer, FailureTexts, Wish, ask
 from users.run_context import CURRENT_RUN, RunContext
 from workloads.chat_body import encode_chat
 from workloads.prompts import Prompt, PromptSource
@@ -138,19 +138,19 @@ def fire_request(environment: Environment, kind: TrafficKind, answer: Answer) ->
     """Locust's ``request`` event, which also hands the record to whoever keeps it."""
     record = answer.record
     failed = record.outcome is not Outcome.OK
-    text = failure_text(record.outcome, record.status, record.error_code)
     environment.events.request.fire(
         request_type=kind.value,
         name="chat",
         response_time=record.user_latency_s * 1000,
         response_length=record.received_bytes,
-        exception=ChatFailure(text) if failed else None,
+        exception=ChatFailure(_FAILURE_TEXTS.of(record)) if failed else None,
         context={},
         record=record,
         gaps_s=answer.gaps_s,
     )
 
 
+_FAILURE_TEXTS = FailureTexts()
 _FAILURE_PAUSE_S = 0.1
 _COLD_PAUSE_S = 0.05
 

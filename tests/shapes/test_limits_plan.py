@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 
 from metrics.limits import limits_found
+from metrics.rate_bracket import LimitStep
 from metrics.stage import Phase
 from shapes.limits import LimitsPlan
-from shapes.limits_search import LONGEST_PAUSE_S, MOST_RPS, LimitsBounds
+from shapes.limits_search import LONGEST_PAUSE_S, MOST_RPS, LimitsBounds, LimitsSearch
 from tests.support.limited_endpoint import Bucket, Cap, Fleet, Open, Window
 
 TRUTH_RPS = 10.0
@@ -158,6 +159,34 @@ def test_the_budget_of_requests_is_never_exceeded(most):
 
     assert most / 3 < len(fleet.rows) <= most
     assert f"the budget of {most} requests" in plan.ended_by
+
+
+def test_a_first_step_beyond_the_budget_is_cut():
+    """20/s for 12 s would be 240."""
+    plan, fleet = search(Open(), first_rate=20.0, most_requests=100)
+
+    assert 40 < len(fleet.rows) <= 100
+    assert [False] == [step.whole for step in plan.steps]
+
+
+def test_no_step_is_begun_that_the_budget_has_no_room_for():
+    """After 1, 2, 4 and 8/s, 180 requests, 16/s would have room for a moment."""
+    plan, _ = search(Open(), most_requests=250)
+
+    assert [1.0, 2.0, 4.0, 8.0] == [step.rate for step in plan.steps]
+    assert plan.steps[-1].whole
+
+
+def test_after_a_step_that_passed_the_limit_is_met_again_first():
+    """8/s passed and left a burst behind: 16/s again, and only then something between."""
+    passed = LimitStep(rate=8.0, attempts=96, refused=0, limited=False)
+    refused = LimitStep(rate=16.0, attempts=64, refused=32, limited=True, passed_rps=20.0)
+    attempts = Fleet(Open()).attempts()
+    wants = LimitsSearch(LimitsBounds(first_rate=1.0, hold_s=12.0), lambda attempts: ())
+
+    assert 16.0 == wants.next([refused, passed], attempts, None).rate
+    between = wants.next([refused, passed, refused], attempts, None).rate
+    assert (8 * 16) ** 0.5 == pytest.approx(between)
 
 
 def test_a_step_cut_by_the_budget_is_no_lower_bound():
