@@ -146,7 +146,6 @@ def test_E12_the_sdks_connect_limit_ends_with_opening(tmp_path, case_server, end
         gevent.sleep(0.3)
 
 
-
 def test_E12_a_limit_that_is_not_reached_changes_nothing():
     """What the block raises comes out, and nothing fires later."""
     with pytest.raises(KeyError), one_limit(0.01):
