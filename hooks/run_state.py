@@ -97,7 +97,10 @@ class RunState:
         if stage.id == COLD_STAGE:
             return "cold start: waiting idle" if phase is Phase.IDLE else "cold start: asking"
         if phase is Phase.IDLE:
-            return f"stage {stage.id + 1}: waiting idle, so that what went wrong may settle"
+            why = "so that what went wrong may settle"
+            if self.settings.shape == "limits":
+                why = "because next to nothing was let through"
+            return f"stage {stage.id + 1}: waiting idle, {why}"
         stages = self.plan.stage_count
         of_stages = "" if stages is None else f"/{stages}"
         load = _users(users) if stage.rate_rps is None else stage.load

@@ -19,6 +19,7 @@ class StageUse:
     stage: int
     users: int
     rate_rps: float | None = None
+    rate_tokens_per_s: float | None = None
     window_s: float | None
     output_tokens_per_s: float | None
     completed_rps: float | None
@@ -32,6 +33,7 @@ class CostRow:
     stage: int
     users: int
     rate_rps: float | None
+    rate_tokens_per_s: float | None
     kind: CostKind
     window_s: float | None
     tokens: Tokens | None
@@ -137,6 +139,7 @@ def _row(
         stage=use.stage,
         users=use.users,
         rate_rps=use.rate_rps,
+        rate_tokens_per_s=use.rate_tokens_per_s,
         kind=kind,
         window_s=use.window_s,
         tokens=tokens,

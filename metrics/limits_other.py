@@ -48,11 +48,13 @@ def cooldown_of(attempts: Attempts) -> LimitEstimate | None:
     failed_s = np.sort(attempts.ended_s[failed])
     order = np.argsort(attempts.sent_s, kind="stable")
     sent_s, limited = attempts.sent_s[order], attempts.limited[order]
+    # A slow gateway may let a request lie for seconds before it refuses it.
+    told_s = np.fmax(attempts.ended_s[order], sent_s)
     begins = np.flatnonzero(limited & ~np.concatenate(([False], limited[:-1])))
     ends = np.flatnonzero(limited & ~np.concatenate((limited[1:], [False])))
-    place = np.searchsorted(failed_s, sent_s[begins] + COOLDOWN_NEAR_S / 10, side="right")
+    place = np.searchsorted(failed_s, told_s[begins] + COOLDOWN_NEAR_S / 10, side="right")
     cause_s = np.where(place > 0, failed_s[np.maximum(place - 1, 0)], -np.inf)
-    follows = sent_s[begins] - cause_s <= COOLDOWN_NEAR_S
+    follows = told_s[begins] - cause_s <= COOLDOWN_NEAR_S
     # Requests that were on their way when it began or ended cut a span in pieces.
     again = np.zeros(begins.size, dtype=np.bool_)
     again[1:] = sent_s[begins[1:]] - sent_s[ends[:-1]] <= COOLDOWN_NEAR_S / 4

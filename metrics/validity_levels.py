@@ -20,6 +20,10 @@ changes is its result."""
 CLOSED_LOOPS = HELD_LEVELS | {"soak", "base"}
 """Kinds of stages in which as many users as wanted ask all the time."""
 LAW_FEWEST = 60
+LIMITS = "limits"
+"""The shape whose steps end when they have shown a limit: no percentile is asked of them."""
+OF_LIMITS = frozenset({"users_not_reached", "worker_lost", "client_limited", "failures_over_limit"})
+"""The rules that matter to it: whether the rate was offered, and what else failed."""
 
 
 _HOLD_LONGER = {
@@ -79,6 +83,12 @@ def _too_few_samples(level: LevelFacts) -> str | None:
     if not level.held or level.completed >= samples_needed(0.95):
         return None
     return f"{level.completed:,} successes"
+
+
+def _see_failures(level: LevelFacts) -> str:
+    if level.shape == LIMITS:
+        return "429s are not among them; see the failures"
+    return "the knee leaves the level out; see the failures"
 
 
 def _failures(level: LevelFacts) -> str | None:
@@ -186,7 +196,7 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         "client_limited",
         Severity.VOID,
         "CPU of a worker's core ≤ 90 % on average; event loop late at p99 by ≤ 50 ms or a tenth "
-        "of TTFT p50",
+        "of TTFT p50; arrivals by ≤ 10 ms and a tenth of it, in a search for limits ≤ 50 ms",
         _more_client,
         _client_limited,
         " is client-limited",
@@ -241,7 +251,7 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         "failures_over_limit",
         Severity.NOTICE,
         "failed ≤ 1 % of a level's requests",
-        "the knee leaves the level out; see the failures",
+        _see_failures,
         _failures,
     ),
     Rule(
@@ -282,5 +292,6 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
 
 def level_findings(level: LevelFacts) -> tuple[Finding, ...]:
     """What the rules find in one level."""
-    found = (rule.finding(level, level.stage) for rule in LEVEL_RULES)
+    rules = [rule for rule in LEVEL_RULES if level.shape != LIMITS or rule.name in OF_LIMITS]
+    found = (rule.finding(level, level.stage) for rule in rules)
     return tuple(finding for finding in found if finding is not None)

@@ -1,7 +1,7 @@
 """From a saved run to its report: figures, the knee, and what speaks against them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -29,10 +29,11 @@ from reports.counting import (
 from reports.headline import headline
 from reports.ledger import ledger_of
 from reports.ledger_text import ledger_sentences, ledger_values
-from reports.limits_text import limit_sentences, limit_values
+from reports.limits_answer import opening_sentences
+from reports.limits_text import limit_sentences, limit_values, limited_by
 from reports.load import SavedRun
 from reports.model import ClientRow, Lengths, RunReport, StageRow, Throughput
-from reports.rate_limits import rate_limits_of
+from reports.rate_limits import RateLimits, rate_limits_of
 from reports.sections import sections_of
 from reports.stages import judged, knee_levels, stage_rows
 from reports.validity import findings_of
@@ -60,6 +61,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     sections = sections_of(run)
     ledger, rate_limits = ledger_of(run), rate_limits_of(run)
     cost = cost_of(run.records, run.meta, rows)
+    rows = _with_limits(rows, rate_limits)
     lengths = lengths_of(figures)
     latency = dict(latency_of(held))
     latency["chunk_gap_s"] = _gaps(run.book)
@@ -71,7 +73,8 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     return RunReport(
         meta=run.meta,
         folder_name=run.folder.name,
-        headline=(
+        headline=_once(
+            *opening_sentences(rate_limits.answer if rate_limits else None, run.meta),
             *headline(run.meta, usable, knee, totals, slo_verdicts),
             *sections.sentences,
             *ledger_sentences(ledger),
@@ -144,6 +147,17 @@ def _examine(run: SavedRun) -> _Examined:
     rows, totals = stage_rows(run), counts_of(run.records)
     client = client_rows(run, rows)
     return _Examined(rows, client, totals, findings_of(run, rows, client, totals))
+
+
+def _with_limits(rows: Sequence[StageRow], limits: RateLimits | None) -> tuple[StageRow, ...]:
+    """The rows with the limit that each met."""
+    met = {load.stage: limited_by(load) for load in limits.loads} if limits is not None else {}
+    return tuple(replace(row, limited_by=met.get(row.stage)) for row in rows)
+
+
+def _once(*sentences: str) -> tuple[str, ...]:
+    """Each sentence where it comes first."""
+    return tuple(dict.fromkeys(sentences))
 
 
 def _gaps(book: TallyBook | None) -> Summary:

@@ -37,7 +37,7 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
         found.append(
             ClientRow(
                 stage=row.stage,
-                **_health(health, row.ttft.p50, held),
+                **_health(health, row.ttft.p50, held, run.meta.get("shape")),
                 **_pauses(health["gc_pause_s"] if watched and paused else None, held_s),
                 **_connections(held, new_users=int(held.index.isin(firsts).sum())),
                 **_reads(held),
@@ -47,7 +47,7 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
 
 
 def _health(
-    health: Mapping[str, Histogram], ttft_s: float | None, held: pd.DataFrame
+    health: Mapping[str, Histogram], ttft_s: float | None, held: pd.DataFrame, shape: str | None
 ) -> dict[str, Any]:
     nothing = Histogram()
     lag, delay, cpu = (
@@ -61,7 +61,7 @@ def _health(
         "cpu_mean_ratio": cpu.mean,
         "cpu_max_ratio": cpu.maximum,
         "n": lag.n,
-        "limited": client_limit(lag.percentile(0.99), cpu.mean, ttft_s) or late_reason(held),
+        "limited": client_limit(lag.percentile(0.99), cpu.mean, ttft_s) or late_reason(held, shape),
     }
 
 

@@ -20,6 +20,7 @@ from metrics.outcome import Outcome
 from metrics.prices import CostKind, Prices, Tokens, money
 from metrics.run_files import RUN_JSON, RunFileError
 from reports.counting import counts_of, mean_prompt_tokens, untold_prompt_attempts
+from reports.loads import load_name
 from reports.model import StageRow
 from reports.wording import MISSING, count, number
 
@@ -81,6 +82,7 @@ def _stage_uses(records: pd.DataFrame, rows: Iterable[StageRow]) -> Iterable[Sta
             stage=row.stage,
             users=row.target_users,
             rate_rps=row.rate_rps,
+            rate_tokens_per_s=row.rate_tokens_per_s,
             window_s=row.window_s,
             output_tokens_per_s=row.output_tokens_per_s,
             completed_rps=row.completed_rps,
@@ -259,4 +261,4 @@ def _gpus(prices: Prices) -> str:
 
 
 def _load(row: CostRow) -> str:
-    return count(row.users, "user") if row.rate_rps is None else f"{row.rate_rps:g} requests/s"
+    return load_name(row.users, row.rate_rps, row.rate_tokens_per_s)

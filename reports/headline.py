@@ -7,6 +7,7 @@ from metrics.knee import KneeEstimate
 from metrics.slo import SloVerdict
 from metrics.stage import NOT_LEVELS
 from metrics.tally import Counts
+from reports.loads import load_name
 from reports.model import StageRow
 from reports.wording import count, number, seen, share, time_ms
 
@@ -30,7 +31,12 @@ def headline(
     if feeling:
         sentences.append(feeling)
     best = max(
-        (row for row in rows if row.output_tokens_per_s is not None),
+        # A search for a limit goes beyond what is let through: the best of it says nothing.
+        (
+            row
+            for row in rows
+            if row.output_tokens_per_s is not None and meta.get("shape") != "limits"
+        ),
         key=lambda row: row.output_tokens_per_s or 0.0,
         default=None,
     )
@@ -93,9 +99,7 @@ def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
 
 
 def _load(row: StageRow) -> str:
-    if row.rate_rps is not None:
-        return f"{row.rate_rps:g} requests/s"
-    return count(row.target_users, "user")
+    return load_name(row.target_users, row.rate_rps, row.rate_tokens_per_s)
 
 
 def _capital(text: str) -> str:

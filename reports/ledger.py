@@ -23,8 +23,8 @@ from reports.counting import (
     untold_prompt_attempts,
 )
 from reports.load import SavedRun
+from reports.loads import load_name, plan_of, rates_of
 from reports.stages import planned_stages
-from reports.wording import count
 
 REFUSALS = frozenset({429, 503, 529})
 """Statuses by which a server says that it takes no more."""
@@ -129,21 +129,16 @@ def ledger_of(run: SavedRun) -> Ledger:
     """The books of a run from its records."""
     records = run.records
     mean_prompt = mean_prompt_tokens(records)
-    rates = {s["stage"]: s.get("rate_rps") for s in run.meta.get("stage_plan") or ()}
+    plan = plan_of(run)
     stages = planned_stages(run)
     rows = [
-        _row(records[records["stage"] == s], mean_prompt, load_name(users, rates.get(s)), s)
+        _row(records[records["stage"] == s], mean_prompt, load_name(users, *rates_of(plan, s)), s)
         for s, _, users in stages
     ]
     inside = records["stage"].isin([stage for stage, _, _ in stages])
     if not inside.all():
         rows.append(_row(records[~inside], mean_prompt, OUTSIDE))
     return Ledger(tuple(rows), _row(records, mean_prompt, TOTAL))
-
-
-def load_name(users: int, rate_rps: float | None) -> str:
-    """``4 users`` or ``2.5 requests/s``."""
-    return count(users, "user") if rate_rps is None else f"{rate_rps:g} requests/s"
 
 
 def _row(

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from metrics.limits_result import LimiterKind, LimitEstimate
+from reports.loads import load_size
 from reports.rate_limits import AskedWait, RateLimits
 from reports.refusals import Cause, Faces
 from reports.stage_loads import StageLoad
@@ -59,19 +60,23 @@ _HEADER_WORDS = {
 
 def limit_sentences(limits: RateLimits) -> tuple[str, ...]:
     """From where on the run was rate-limited, by which limit, and what the refusals say."""
-    found = [_limited_sentence(limits.loads, limits.faces), *map(_found_sentence, limits.found)]
-    if limits.bracket is not None:
-        found.append(limits.bracket.sentence())
+    answer = limits.answer
+    found = [
+        None if answer is None else answer.sentence(),
+        _limited_sentence(limits.loads, limits.faces, answer is not None),
+        *map(_found_sentence, limits.found),
+    ]
     if limits.published:
         found.append(f"Last told by the rate-limit headers: {_published(limits)}.")
     found.append(_wait_sentence(limits.asked_wait))
     return (*(sentence for sentence in found if sentence), *limits.faces.sentences())
 
 
-def _limited_sentence(loads: Sequence[StageLoad], faces: Faces) -> str | None:
+def _limited_sentence(loads: Sequence[StageLoad], faces: Faces, searched: bool) -> str | None:
     """A rate limit shows as 429s while the attempts that pass are served as before.
 
-    The first tokens are the attempts' own: a wait before a retry does not make them late.
+    The first tokens are the attempts' own: a wait before a retry does not make them late. Where
+    the limit was ``searched``, its own sentence says from where on, and only doubts are told here.
     """
     order = sorted((load for load in loads if load.attempts), key=_size)
     over = next((load for load in order if load.limited_share > LIMITED_SHARE), None)
@@ -88,9 +93,11 @@ def _limited_sentence(loads: Sequence[StageLoad], faces: Faces) -> str | None:
     ]
     now_s = over.ttft_p50_s
     if not below or now_s is None:
-        return f"Rate-limited from {over.load} on: {text}."
+        return None if searched else f"Rate-limited from {over.load} on: {text}."
     least_s = min(below)
     times = f"{time_ms(now_s)} against {time_ms(least_s)} below, p50"
+    if now_s <= FLAT * least_s and searched:
+        return None
     if now_s <= FLAT * least_s:
         as_before = f"while first tokens came as before ({times})"
         return f"Rate-limited from {over.load} on: {text}, {as_before}."
@@ -114,7 +121,7 @@ def _wait_sentence(asked: AskedWait) -> str | None:
     if not asked.refused:
         return None
     if asked.p50_s is None or asked.longest_s is None:
-        return f"No refusal said how long to wait ({count(asked.refused, 'refused request')})."
+        return f"No refusal had a Retry-After header ({count(asked.refused, 'refused request')})."
     longest = "" if asked.longest_s == asked.p50_s else f" (p50), {asked.longest_s:,.3g} s at most"
     return (
         f"Asked to wait by the refusals' headers: {asked.p50_s:,.3g} s{longest}, told to "
@@ -123,14 +130,14 @@ def _wait_sentence(asked: AskedWait) -> str | None:
 
 
 def _size(load: StageLoad) -> float:
-    return load.users if load.rate_rps is None else load.rate_rps
+    return load_size(load.users, load.rate_rps, load.rate_tokens_per_s)
 
 
 def _found_sentence(estimate: LimitEstimate) -> str:
     if estimate.kind is LimiterKind.UNKNOWN:
         return f"No limit can be named: {estimate.evidence}"
     if estimate.kind in _NO_RATE and estimate.kind is not LimiterKind.CONCURRENCY:
-        return f"No rate limit found, but {_NO_RATE[estimate.kind].value}: {estimate.evidence}"
+        return f"No rate limit found: {estimate.evidence}"
     burst = ""
     if estimate.kind in _BUCKETS and estimate.burst is not None:
         burst = f" with a burst of {estimate.burst:,.0f}"
@@ -176,6 +183,22 @@ def load_table(limits: RateLimits) -> tuple[tuple[str, ...], ...]:
     )
 
 
+def limited_by(load: StageLoad) -> str | None:
+    """What answered 429 in a stage, as a remark; None when next to nothing did."""
+    if load.bound is None:
+        return None
+    estimate = load.bound.estimate
+    if estimate is None:
+        over = load.limited_share > LIMITED_SHARE
+        return f"{load.limited_share:.0%} answered 429, by no known limit" if over else None
+    if estimate.kind is LimiterKind.CONCURRENCY:
+        return f"limited by a cap of {_figure(estimate)}"
+    cause = _NO_RATE.get(estimate.kind)
+    if cause is not None:
+        return f"answered 429 by {cause.value}"
+    return f"rate-limited by {_kind(estimate) if estimate.figure is None else _figure(estimate)}"
+
+
 def _bound(load: StageLoad) -> str:
     if load.bound is None:
         return ""
@@ -200,7 +223,6 @@ def found_table(limits: RateLimits) -> tuple[tuple[str, ...], ...]:
 
 def limit_values(limits: RateLimits) -> dict[str, Any]:
     """Plain values for ``summary.json``: times in seconds, shares as 0-1, limits per minute."""
-    bracket = limits.bracket
     return {
         "bucket_s": limits.bucket_s,
         "buckets": [{**asdict(one), "ratio": one.ratio} for one in limits.buckets],
@@ -218,7 +240,7 @@ def limit_values(limits: RateLimits) -> dict[str, Any]:
             for row in limits.faces.rows
         ],
         "refusals_429_untold": limits.faces.unnamed_429s,
-        "bracket": None if bracket is None else {**asdict(bracket), "sentence": bracket.sentence()},
+        "bracket": None if limits.answer is None else limits.answer.values(),
         "clock_note": limits.clock_note,
     }
 

@@ -40,6 +40,8 @@ class StageRow:
     target_users: int
     rate_rps: float | None = None
     """Of an open loop's step, requests/s over the fleet."""
+    rate_tokens_per_s: float | None = None
+    """The nominal tokens/s that set the pace of such a step; None where requests do."""
     users_seen: int | None
     reached: bool
     window_s: float | None
@@ -69,11 +71,14 @@ class StageRow:
     queue_share: float | None
     carried_users: float | None
     flags: tuple[str, ...]
+    limited_by: str | None = None
+    """What answered 429, in words; None when next to nothing did."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """The flags but for small samples, which have their star beside the figure."""
-        return tuple(flag for flag in self.flags if not flag.startswith("TTFT"))
+        flags = (flag for flag in self.flags if not flag.startswith("TTFT"))
+        return (*flags, self.limited_by) if self.limited_by else tuple(flags)
 
 
 @dataclass(frozen=True, slots=True)

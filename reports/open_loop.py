@@ -8,14 +8,17 @@ import pandas as pd
 
 from metrics.backlog import BacklogTrend, backlog_trend
 from metrics.outcome import Outcome
-from metrics.stage import Phase
+from metrics.stage import Phase, Stage
 from metrics.statistics import percentile
 from reports.load import SavedRun
+from reports.loads import load_name, plan_of
 from reports.windows import held_windows, window_rates
 from reports.wording import count, number, time_ms
 
 LATE_LIMIT_S = 0.01
 LATE_SHARE_OF_TTFT = 0.1
+LIMITS_LATE_S = 0.05
+"""In a search for a rate limit: what limiters count in is seconds, and no latency is asked for."""
 SAMPLE_S = 0.25
 
 
@@ -25,6 +28,8 @@ class RateStep:
 
     stage: int
     rate_rps: float
+    rate_tokens_per_s: float | None = None
+    """The nominal tokens/s that set the pace; None where requests do."""
     planned: int
     """Arrivals that were due while the rate was held."""
     ok: int
@@ -44,11 +49,12 @@ class RateStep:
 
     def sentence(self) -> str:
         """One line for people."""
+        load = load_name(0, self.rate_rps, self.rate_tokens_per_s)
         if not self.planned:
-            return f"{self.rate_rps:g} requests/s: {self.verdict}."
+            return f"{load}: {self.verdict}."
         text = (
-            f"{self.rate_rps:g} requests/s: {self.verdict}, offered {number(self.offered_rps)}/s, "
-            f"completed {number(self.completed_rps)}/s"
+            f"{load}: {self.verdict}, offered {number(self.offered_rps)} and completed "
+            f"{number(self.completed_rps)} requests/s"
         )
         if self.trend is not None:
             text += (
@@ -60,14 +66,19 @@ class RateStep:
         return f"{text}; sent {time_ms(self.schedule_delay_p99_s)} late at p99."
 
 
-def late_reason(held: pd.DataFrame) -> str | None:
-    """Why a step's figures speak of the client: its arrivals were sent too late; None when not."""
+def late_reason(held: pd.DataFrame, shape: str | None = None) -> str | None:
+    """Why a step's figures speak of the client: its arrivals were sent too late; None when not.
+
+    ``shape`` is the run's.
+    """
     delays_s = held["schedule_delay_s"].dropna().to_numpy()
     if not len(delays_s) or not delays_s.any():
         return None
     late_s = percentile(delays_s, 0.99) or 0.0
     ttft_s = percentile(held["ttft_s"].dropna().to_numpy(), 0.5)
     limit_s = min(LATE_LIMIT_S, LATE_SHARE_OF_TTFT * ttft_s) if ttft_s else LATE_LIMIT_S
+    if shape == "limits":
+        limit_s = LIMITS_LATE_S
     if late_s > limit_s:
         return f"arrivals were sent {time_ms(late_s)} late at p99 (limit {time_ms(limit_s)})"
     return None
@@ -75,11 +86,12 @@ def late_reason(held: pd.DataFrame) -> str | None:
 
 def rate_steps(run: SavedRun) -> tuple[RateStep, ...]:
     """A step for each rate of the plan, also for those that were not tried any more."""
-    plan = [s for s in run.meta.get("stage_plan") or () if s.get("rate_rps")]
-    return tuple(_step(run, int(s["stage"]), float(s["rate_rps"])) for s in plan)
+    steps = (stage for stage in plan_of(run).values() if stage.rate_rps)
+    return tuple(_step(run, stage, stage.rate_rps or 0.0) for stage in steps)
 
 
-def _step(run: SavedRun, stage: int, rate_rps: float) -> RateStep:
+def _step(run: SavedRun, of: Stage, rate_rps: float) -> RateStep:
+    stage = of.id
     held = run.records[(run.records["stage"] == stage) & run.records["counted"]]
     outcomes = held["outcome"].value_counts()
     ok, cancelled = (int(outcomes.get(o.value, 0)) for o in (Outcome.OK, Outcome.CANCELLED))
@@ -91,6 +103,7 @@ def _step(run: SavedRun, stage: int, rate_rps: float) -> RateStep:
     return RateStep(
         stage=stage,
         rate_rps=rate_rps,
+        rate_tokens_per_s=of.rate_tokens_per_s,
         planned=len(held),
         ok=ok,
         failed=len(held) - ok - cancelled - not_sent,

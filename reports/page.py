@@ -18,6 +18,7 @@ from reports.limits_text import (
     load_table,
 )
 from reports.load import SavedRun
+from reports.loads import load_cell
 from reports.model import RunReport
 from reports.plots import title_of
 from reports.rate_limits import RateLimits
@@ -67,6 +68,7 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
         plots=[(title_of(name, report), Markup(svg)) for name, svg in drawings.items()],
         definitions=DEFINITIONS,
         share=wording.share,
+        load_cell=load_cell,
         label=_label(report),
         validity=validity_rows(report.validity),
         cost_columns=COST_COLUMNS,

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from metrics.stage import Phase
 from reports.attempts import clock_offsets_s
 from reports.load import SavedRun
+from reports.loads import axis_name, load_mark, mark_text
 from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, nothing
 from reports.rate_limits import RateLimits
 from reports.stage_loads import StageLoad
@@ -56,11 +57,10 @@ def _stages(axes: Axes, run: SavedRun) -> None:
             continue
         begin_s, end_s = mark.at_s + shift_s, following.at_s + shift_s
         axes.axvline(begin_s, color="0.5", lw=0.8, ls=":")
-        rate = mark.stage.rate_rps
         axes.text(
             (begin_s + end_s) / 2,
             0.98,
-            f"{mark.stage.target_users if rate is None else rate:g}",
+            mark_text(mark.stage),
             transform=axes.get_xaxis_transform(),
             ha="center",
             va="top",
@@ -74,18 +74,14 @@ def draw_by_stage(figure: Figure, limits: RateLimits | None) -> None:
     axes = figure.subplots()
     axes.set_ylabel("attempts/s")
     loads = _held(limits)
-    axes.set_xlabel(
-        "offered rate (requests/s)"
-        if any(load.rate_rps is not None for load in loads)
-        else "concurrent users"
-    )
+    axes.set_xlabel(axis_name((load.rate_rps, load.rate_tokens_per_s) for load in loads))
     if not loads:
         nothing(axes)
         return
     place = np.arange(len(loads))
     _bars(axes, place - 0.2, loads, lambda load: load.accepted_per_s, OK, "let in")
     _bars(axes, place + 0.2, loads, lambda load: load.shed_per_s, LIMITED, "shed (429, 503, 529)")
-    names = [f"{load.users if load.rate_rps is None else load.rate_rps:g}" for load in loads]
+    names = [load_mark(load.users, load.rate_rps, load.rate_tokens_per_s) for load in loads]
     every = -(-len(loads) // LABELLED_MAX)
     axes.set_xticks(place[::every], names[::every])
     axes.set_ylim(0, max(axes.dataLim.y1 * HEADROOM, 1e-9))

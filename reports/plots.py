@@ -21,10 +21,10 @@ from metrics.outcome import Outcome
 from metrics.stage import Phase
 from reports.counting import succeeded
 from reports.load import SavedRun
+from reports.loads import axis_name, load_name, load_size, mark_text
 from reports.model import RunReport, StageRow
 from reports.plot_limits import LIMIT_PLOTS, LIMIT_TITLES
 from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, nothing
-from reports.wording import count
 
 # Okabe and Ito's palette: told apart with every common colour blindness.
 THROUGHPUT, TTFT_P50, TTFT_P95 = "#0072B2", "#E69F00", "#D55E00"
@@ -64,7 +64,7 @@ def _concurrency(figure: Figure, report: RunReport, run: SavedRun) -> None:
     rows = [row for row in report.stages if row.window_s]
     upper.set_ylabel("output tokens/s")
     lower.set_ylabel("TTFT (s)")
-    lower.set_xlabel("offered rate (requests/s)" if _open_loop(report) else "concurrent users")
+    lower.set_xlabel(axis_name((row.rate_rps, row.rate_tokens_per_s) for row in rows))
     if not rows:
         nothing(upper)
         nothing(lower)
@@ -94,14 +94,12 @@ def _open_loop(report: RunReport) -> bool:
 
 
 def _load(row: StageRow) -> float:
-    """What the stage asked for: users, or an open loop's requests/s."""
-    return row.target_users if row.rate_rps is None else row.rate_rps
+    """What the stage asked for: users, or an open loop's requests/s or tokens/min."""
+    return load_size(row.target_users, row.rate_rps, row.rate_tokens_per_s)
 
 
 def _load_name(row: StageRow) -> str:
-    return (
-        count(row.target_users, "user") if row.rate_rps is None else f"{row.rate_rps:g} requests/s"
-    )
+    return load_name(row.target_users, row.rate_rps, row.rate_tokens_per_s)
 
 
 def title_of(name: str, report: RunReport) -> str:
@@ -175,11 +173,10 @@ def _stage_bands(axes: Axes, run: SavedRun) -> None:
     for mark, following in itertools.pairwise(marks):
         if mark.phase is Phase.HOLD:
             axes.axvspan(mark.at_s, following.at_s, color="0.5", alpha=0.12, lw=0)
-            rate = mark.stage.rate_rps
             axes.text(
                 (mark.at_s + following.at_s) / 2,
                 0.98,
-                f"{mark.stage.target_users if rate is None else rate:g}",
+                mark_text(mark.stage),
                 transform=axes.get_xaxis_transform(),
                 ha="center",
                 va="top",

@@ -14,9 +14,10 @@ from metrics.limits import limits_found
 from metrics.limits_result import LimitEstimate
 from metrics.statistics import percentile
 from reports.attempts import CLOCK_NOTE, accepted, attempt_rows, for_search, limited, shed
+from reports.limits_answer import LimitAnswer, limit_answer
 from reports.load import SavedRun
 from reports.refusals import Faces, faces_of
-from reports.stage_loads import Bracket, StageLoad, bracket_of, stage_loads
+from reports.stage_loads import StageLoad, stage_loads
 
 BUCKETS_MAX = 60
 _BUCKETS_S = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
@@ -62,7 +63,8 @@ class RateLimits:
     """The last values of the headers, by the record's field names."""
     asked_wait: AskedWait
     faces: Faces
-    bracket: Bracket | None
+    answer: LimitAnswer | None
+    """Of a search for the limit; None in every other run."""
     workers: int
 
     @property
@@ -89,7 +91,7 @@ def rate_limits_of(run: SavedRun) -> RateLimits | None:
         published=published,
         asked_wait=_asked_wait(rows),
         faces=faces_of(rows),
-        bracket=bracket_of(loads) if searched else None,
+        answer=limit_answer(run, rows, found) if searched else None,
         workers=run.records["worker"].nunique(),
     )
 

@@ -27,7 +27,8 @@ def sections_of(run: SavedRun) -> Sections:
     sentences: list[str] = []
     values: dict[str, Any] = {}
     if steps := rate_steps(run):
-        sentences += [step.sentence() for step in steps]
+        if run.meta.get("shape") != "limits":
+            sentences += [step.sentence() for step in steps]
         values["open_loop"] = [_rate_step(step) for step in steps]
     if (recovery := recovery_of(run)) is not None:
         sentences.append(recovery.sentence())

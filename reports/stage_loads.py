@@ -1,4 +1,4 @@
-"""What each stage let in and what it shed, attempt by attempt, and where a rate limit lies."""
+"""What each stage let in and what it shed, attempt by attempt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,16 +8,13 @@ import pandas as pd
 
 from metrics.limits import what_bound
 from metrics.limits_result import Bound, LimitEstimate
+from metrics.stage import Stage
 from metrics.statistics import percentile
 from reports.attempts import accepted, clock_offsets_s, for_search, limited, shed
-from reports.ledger import load_name
 from reports.load import SavedRun
+from reports.loads import load_name, plan_of
 from reports.stages import planned_stages
 from reports.windows import Window, held_windows
-
-SUSTAINED_SHARE = 0.01
-"""Share of 429s in the later half of a window, when any allowance for bursts is used up, from which
-a step is over the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +28,7 @@ class StageLoad:
     load: str
     users: int
     rate_rps: float | None
+    rate_tokens_per_s: float | None
     attempts: int
     accepted: int
     limited: int
@@ -43,8 +41,6 @@ class StageLoad:
     """Prompt and completion tokens of what was let in in the window."""
     ttft_p50_s: float | None
     """Of the attempts themselves: no wait for a retry is in it."""
-    sustained: bool
-    """Whether 429s still came in the window's later half."""
     bound: Bound | None = None
     """Which of the limits found bound the stage."""
 
@@ -54,62 +50,18 @@ class StageLoad:
         return self.limited / self.attempts if self.attempts else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """Between which two rates a limit lies, requests/s; None where no step tells."""
-
-    passed_rps: float | None
-    """The highest step below the limited ones that had no sustained 429s."""
-    limited_rps: float | None
-    """The lowest step with sustained 429s."""
-
-    def sentence(self) -> str:
-        """One line for people."""
-        if self.limited_rps is None:
-            return (
-                f"No step had sustained 429s, up to {self.passed_rps:g} requests/s: no limit met."
-            )
-        if self.passed_rps is None:
-            return (
-                f"Even the lowest step, {self.limited_rps:g} requests/s, had sustained 429s: the "
-                "limit is below it."
-            )
-        return (
-            f"The limit lies between {self.passed_rps:g} requests/s, the highest step without "
-            f"sustained 429s, and {self.limited_rps:g} requests/s, the lowest with them."
-        )
-
-
-def bracket_of(loads: Sequence[StageLoad]) -> Bracket | None:
-    """The bracket that the steps of rates make; None when none was held."""
-    steps = [
-        (load.rate_rps, load.sustained)
-        for load in loads
-        if load.rate_rps is not None and load.attempts
-    ]
-    if not steps:
-        return None
-    limited_rps = min((rate for rate, sustained in steps if sustained), default=None)
-    below = [
-        rate
-        for rate, sustained in steps
-        if not sustained and (limited_rps is None or rate < limited_rps)
-    ]
-    return Bracket(max(below, default=None), limited_rps)
-
-
 def stage_loads(
     run: SavedRun, rows: pd.DataFrame, found: Sequence[LimitEstimate]
 ) -> tuple[StageLoad, ...]:
     """The loads of the planned stages from the attempts of ``attempt_rows``, bound by ``found``."""
-    rates = {s["stage"]: s.get("rate_rps") for s in run.meta.get("stage_plan") or ()}
+    plan = plan_of(run)
     held = {
         stage: [window for window in windows if window.length_s > 0]
         for stage, windows in held_windows(run.marks, run.records).items()
     }
     loads = [
-        _load(rows, held.get(stage, []), stage, users, rates.get(stage))
-        for stage, _, users in planned_stages(run)
+        _load(rows, held.get(stage, []), plan.get(stage) or Stage(stage, kind, users))
+        for stage, kind, users in planned_stages(run)
     ]
     search, offsets_s = for_search(rows), clock_offsets_s(run.records)
 
@@ -127,11 +79,9 @@ def stage_loads(
 def _load(
     rows: pd.DataFrame,
     windows: Sequence[Window],
-    stage: int,
-    users: int,
-    rate_rps: float | None,
+    stage: Stage,
 ) -> StageLoad:
-    inside, later = _inside(rows, windows, 0.0), _inside(rows, windows, 0.5)
+    inside = _inside(rows, windows)
     let_in, refused = accepted(rows), limited(rows)
     away = shed(rows)
     tokens = rows["prompt_tokens"].astype("float64").fillna(0.0) + rows["completion_tokens"].astype(
@@ -144,12 +94,12 @@ def _load(
         return float((values * weights)[inside].sum()) if windows else None
 
     ttft_s = rows["ttft_s"].to_numpy(dtype=np.float64)[inside & (rows["outcome"] == "ok")]
-    limited_later = int((refused & later).sum())
     return StageLoad(
-        stage=stage,
-        load=load_name(users, rate_rps),
-        users=users,
-        rate_rps=rate_rps,
+        stage=stage.id,
+        load=load_name(stage.target_users, stage.rate_rps, stage.rate_tokens_per_s),
+        users=stage.target_users,
+        rate_rps=stage.rate_rps,
+        rate_tokens_per_s=stage.rate_tokens_per_s,
         attempts=int(inside.sum()),
         accepted=int((let_in & inside).sum()),
         limited=int((refused & inside).sum()),
@@ -158,17 +108,16 @@ def _load(
         shed_per_s=per_s(away),
         accepted_tokens_per_s=per_s(tokens.to_numpy() * let_in),
         ttft_p50_s=percentile(ttft_s[np.isfinite(ttft_s)], 0.5),
-        sustained=limited_later > SUSTAINED_SHARE * int(later.sum()),
     )
 
 
-def _inside(rows: pd.DataFrame, windows: Sequence[Window], from_share: float) -> np.ndarray:
-    """Attempts sent in the windows, each on its worker's clock, from a share (0-1) of them on."""
+def _inside(rows: pd.DataFrame, windows: Sequence[Window]) -> np.ndarray:
+    """Attempts sent in the windows, each on its worker's clock."""
     inside = np.zeros(len(rows), dtype=np.bool_)
     worker, sent_s = rows["worker"].to_numpy(), rows["sent_s"].to_numpy()
     for window in windows:
-        begin_s = window.begin_s + from_share * window.length_s
-        inside |= (worker == window.worker) & (sent_s >= begin_s) & (sent_s < window.end_s)
+        in_it = (sent_s >= window.begin_s) & (sent_s < window.end_s)
+        inside |= (worker == window.worker) & in_it
     return inside
 
 

@@ -16,6 +16,7 @@ from metrics.statistics import mean
 from metrics.validity import Finding, void_by, void_reason
 from reports.counting import counts_of, good_requests, latency_of, succeeded
 from reports.load import SavedRun
+from reports.loads import plan_of, rates_of
 from reports.model import StageRow
 from reports.windows import Window, WindowRates, held_windows, window_rates
 
@@ -51,6 +52,7 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
     own = run.records[run.records["stage"] == stage]
     held = own[own["counted"]]
     counts, rates = counts_of(held), window_rates(windows, run.records)
+    rate_rps, tokens_per_s = rates_of(plan_of(run), stage)
     latency = latency_of(held)
     seen = [m.users for m in run.marks if m.stage.id == stage and m.phase is Phase.HOLD]
     users = max(seen) if seen else None
@@ -61,7 +63,8 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         stage=stage,
         kind=kind,
         target_users=target,
-        rate_rps=_rate_rps(run, stage),
+        rate_rps=rate_rps,
+        rate_tokens_per_s=tokens_per_s,
         users_seen=users,
         reached=stage not in run.not_reached and rates.window_s is not None,
         window_s=rates.window_s,
@@ -89,11 +92,6 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         carried_users=None,
         flags=_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
     )
-
-
-def _rate_rps(run: SavedRun, stage: int) -> float | None:
-    plan = run.meta.get("stage_plan") or ()
-    return next((s.get("rate_rps") for s in plan if s["stage"] == stage), None)
 
 
 def _flags(stage: int, run: SavedRun, offered: int, ok: int, few: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from reports.cost import COST_COLUMNS, cost_table
 from reports.ledger_text import LEDGER_COLUMNS, ledger_table
+from reports.loads import load_cell
 from reports.model import ExitCode, RunReport, StageRow
 from reports.verdicts import validity_rows
 from reports.wording import number, share, time_ms
@@ -99,7 +100,7 @@ def _stage_table(report: RunReport) -> Table:
 
 
 def _cells(row: StageRow) -> tuple[str, ...]:
-    users = str(row.target_users) if row.rate_rps is None else f"{row.rate_rps:g}/s"
+    users = load_cell(row.target_users, row.rate_rps, row.rate_tokens_per_s)
     if not row.reached and row.users_seen is not None:
         users = f"{row.users_seen}/{row.target_users}"
     return (

@@ -21,6 +21,7 @@ from metrics.steady import (
 from metrics.tally import Counts
 from metrics.validity import Finding
 from metrics.validity_facts import LevelFacts, RunFacts
+from metrics.validity_levels import LIMITS
 from metrics.validity_runs import find_validity
 from reports.calibration import host_cores
 from reports.counting import cache_of, succeeded
@@ -50,6 +51,7 @@ def _run_facts(
     # What was said in earlier turns is cached by design: sessions tell nothing of a warm cache.
     cache = cache_of(held[held["session"].isna()])
     tallied = run.book.total() if run.book is not None else None
+    looked_for = _looked_for(run, run.records)
     return RunFacts(
         levels=tuple(
             _level_facts(run, row, by_stage.get(row.stage), windows.get(row.stage, []))
@@ -60,7 +62,7 @@ def _run_facts(
         lost_workers=tuple(str(w["id"]) for w in run.meta.get("workers") or () if w.get("lost")),
         offered=totals.offered,
         ok=totals.ok,
-        failed=totals.failed,
+        failed=totals.failed - looked_for,
         max_fail_ratio=float(run.meta.get("max_fail_ratio", 0.1)),
         unaccounted=sum(
             abs(row.offered - row.completed - row.failed - row.cancelled - row.not_sent)
@@ -76,6 +78,13 @@ def _run_facts(
         planned_cached_ratio=_planned_ratio(run.meta.get("settings") or {}, cache.prompt_tokens),
         clock_steps_s=_clock_steps_s(run.records),
     )
+
+
+def _looked_for(run: SavedRun, records: pd.DataFrame) -> int:
+    """Failures that are what the run was made for: a search for a limit wants its 429s."""
+    if run.meta.get("shape") != LIMITS:
+        return 0
+    return int((records["outcome"] == Outcome.RATE_LIMITED.value).sum())
 
 
 def _planned_ratio(settings: Mapping[str, Any], prompt_tokens: int) -> float:
@@ -111,6 +120,7 @@ def _level_facts(
     held = own[own["counted"]]
     ok = succeeded(held)
     tokens = ok["completion_tokens"].dropna().astype("float64").to_numpy()
+    failed = row.failed - _looked_for(run, held)
     return LevelFacts(
         stage=row.stage,
         kind=row.kind,
@@ -121,8 +131,8 @@ def _level_facts(
         held=row.window_s is not None,
         window_s=row.window_s or 0.0,
         completed=row.completed,
-        failed=row.failed,
-        finished=row.completed + row.failed,
+        failed=failed,
+        finished=row.completed + failed,
         lost_workers=_lost_in(run, row.stage),
         client_limit=client.limited if client is not None else None,
         client_cpu_ratio=client.cpu_mean_ratio if client is not None else None,

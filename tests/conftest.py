@@ -4,12 +4,17 @@ import json
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.processes import python_process
 
 # Locust patches the standard library when it is imported, under pytest's own threads; the runs that
 # need it are processes of their own.
 os.environ.setdefault("LOCUST_SKIP_MONKEY_PATCH", "1")
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 class CaseServer:

@@ -217,3 +217,58 @@ def test_O13_the_ledger_is_the_same_in_json_and_page(mixed):
     assert total == [sum(column) for column in zip(*rows, strict=True)]
     shown = ("planned", "ok", "failed", "cancelled", "not sent", "attempts", "429s")
     assert [*rows, total] == page_columns(run, ("load", "planned"), *shown)
+
+
+def test_M07_refusals_of_a_run_do_not_make_it_look_fast(mixed):
+    """A sixth of the held answers failed: the share stands beside each percentile, and with
+    failures as unbounded waits the p90 has no bound, in JSON and page."""
+    run, _ = mixed
+    held = run.summary["held"]
+    assert held["failed"] > 0.1 * (held["failed"] + held["ok"])
+    for name in ("ttft_s", "e2e_latency_s", "user_latency_s"):
+        latency = run.summary["latency"][name]
+        assert (held["ok"], held["failed"]) == (latency["n"], latency["failed"]), name
+        assert latency["failure_adjusted"]["p90"] is None
+        assert latency["p50"] <= latency["failure_adjusted"]["p50"]
+    (table,) = (rows for rows in page_tables(run) if rows[0][:3] == ["metric", "answers", "n"])
+    (row,) = (row for row in table[1:] if row[0].startswith("TTFT"))
+    at = dict(zip(table[0], row, strict=True))
+    assert str(held["ok"]) == at["n"]
+    assert at["failed"].startswith(str(held["failed"]))
+    assert "with failures > max" in at["p90"]
+
+
+def test_E10_prompts_over_the_limit_are_sent_once_and_are_one_row(tmp_path, case_server):
+    """Each third answer is a 400 with a text of its own, retries are on: the server saw each
+    request once, and they are one row."""
+    run = run_headless(
+        tmp_path / "runs",
+        *("--host", case_server.host("E10"), "--model", "m", "--no-preflight"),
+        *("-u", "3", "-r", "3", "-t", "4s", "--settle", "0s", "--retries", "3"),
+    )
+
+    asked, totals = case_server.asked("E10"), run.summary["totals"]
+    refused = sum(ask["nth"] % 3 == 2 for ask in asked)
+    assert 10 <= refused
+    assert len(asked) == totals["attempts"] == totals["planned"]
+    (row,) = run.summary["failures"]
+    assert ("context_length", 400, refused) == (row["outcome"], row["status"], row["count"])
+    locusts = run.output.split("Error report")[-1].split("requests:")[0]
+    assert 1 == locusts.count("ChatFailure(")
+
+
+def test_E11_connections_closed_while_users_think_are_no_failures(tmp_path, case_server):
+    """The server closes after 1 s of idling, users think a little longer: nothing fails, and the
+    connections told are those that the server saw."""
+    run = run_headless(
+        tmp_path / "runs",
+        *("--host", case_server.host("E11"), "--model", "m", "--no-preflight"),
+        *("-u", "5", "-r", "5", "-t", "9s", "--settle", "0s", "--think-time", "uniform:0.9-1.2"),
+    )
+
+    asked, totals = case_server.asked("E11"), run.summary["totals"]
+    assert len(asked) == totals["ok"] == totals["planned"]
+    seen = len({ask["connection"] for ask in asked})
+    assert 5 < seen <= totals["connections_opened"]
+    # One that was closed while a request was on its way to it is opened a second time.
+    assert totals["connections_opened"] - seen <= totals["reconnects"]

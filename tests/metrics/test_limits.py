@@ -12,6 +12,7 @@ from bench.limits.limiters import Ask, Bucket, Cap, Limiter, SlidingLog, Window
 from bench.limits.others import OTHERS
 from bench.limits.traffic import Traffic, generated
 from metrics.limits import limits_found
+from metrics.limits_attempts import Attempts
 from metrics.limits_result import Charge, LimiterKind, LimitSource
 from simulator import limiter as simulated
 from simulator.profile import NULL, LimitKind
@@ -114,12 +115,41 @@ def test_a_cooldown_has_the_length_of_its_spans() -> None:
     assert found.window_s == pytest.approx(20, abs=1)
 
 
+def resting(slow_s: float) -> Attempts:
+    """Nothing passes: twice three failures and then 429s for 5 s, all told ``slow_s`` late."""
+    sent_s = np.arange(0.0, 12.0, 0.25)
+    failed = np.isin(sent_s % 6.0, (0.0, 0.25, 0.5))
+    return Attempts(
+        sent_s=sent_s,
+        ended_s=np.maximum(sent_s, sent_s // 6.0 * 6.0 + slow_s) + 0.05,
+        accepted=np.zeros(sent_s.size, dtype=np.bool_),
+        limited=~failed,
+        retry_after_s=np.where(failed, np.nan, 5.0),
+    )
+
+
+@pytest.mark.parametrize("slow_s", [0.0, 4.0])
+def test_a_cooldown_is_told_where_nothing_ever_passed(slow_s: float) -> None:
+    found = limits_found(resting(slow_s))[0]
+    assert found.kind is LimiterKind.COOLDOWN, found.evidence
+    assert "2 spans" in found.evidence
+
+
+def test_429s_alone_are_no_cooldown() -> None:
+    rest = resting(0.0)
+    ended_s = np.where(rest.limited, rest.ended_s, np.nan)
+    found = limits_found(replace(rest, ended_s=ended_s))[0]
+    assert found.kind is LimiterKind.UNKNOWN
+    assert "none was accepted" in found.evidence
+
+
 def test_requests_that_all_cost_the_same_leave_requests_or_tokens_open() -> None:
     same = Traffic(run_s=120, rate_rps=4, answer_s=0.8, spread=0.0, max_tokens=200)
     found = only(same, Window(20, 10, 3.5, "requests"))
     assert found.kind is LimiterKind.UNKNOWN
     assert "requests a minute" in found.evidence
     assert "tokens a minute" in found.evidence
+    assert "requests that differ more in length would tell" in found.evidence
 
 
 def test_two_limits_are_told_apart() -> None:

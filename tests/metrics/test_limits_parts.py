@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.limits.limiters import Cap, Limiter, Window
+from bench.limits.limiters import Bucket, Cap, Limiter, Window
 from bench.limits.traffic import Traffic, generated
 from metrics.limits import limits_found, what_bound
 from metrics.limits_attempts import Attempts
@@ -155,6 +155,29 @@ def test_headers_decide_where_the_traffic_fits_two_quantities(quantity: str) -> 
     )
     found = limits_found(told)[0]
     assert found.kind.quantity == quantity
+
+
+@pytest.mark.parametrize("left", [0.0, 5.0])
+def test_what_was_left_before_decides_where_the_429s_have_no_headers(left: float) -> None:
+    attempts = limited_to(20, SAME_COST)
+    told = replace(
+        attempts,
+        limit_requests=np.where(attempts.limited, np.nan, 20.0),
+        remaining_requests=np.where(attempts.limited, np.nan, left),
+    )
+    found = limits_found(told)[0]
+    if left:
+        assert found.kind is LimiterKind.UNKNOWN
+    else:
+        assert (found.kind, found.window_s) == (LimiterKind.REQUESTS_FIXED, 10)
+        assert found.source is LimitSource.BOTH
+
+
+def test_headers_may_name_the_burst_of_a_bucket() -> None:
+    attempts = generated(TRAFFIC, Bucket(100, 6, "requests"), 1)
+    found = limits_found(replace(attempts, limit_requests=column(attempts, 6)))[0]
+    assert (found.source, found.burst) == (LimitSource.BOTH, 6)
+    assert "disagree" not in found.evidence
 
 
 def test_headers_alone_are_named_as_such() -> None:
