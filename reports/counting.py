@@ -104,6 +104,10 @@ def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
     return found
 
 
+MOST_CODES = 10
+"""Of one outcome and status, so many error codes have a row of their own."""
+
+
 def lengths_of(records: pd.DataFrame) -> Lengths:
     """Asked against got, over all successes whose tokens the server counted."""
     ok = succeeded(records).dropna(subset=["asked_max_tokens", "completion_tokens"])
@@ -144,10 +148,13 @@ def modes_of(records: pd.DataFrame) -> tuple[ModeRow, ...]:
 
 
 def failures_of(records: pd.DataFrame) -> tuple[FailureRow, ...]:
-    """Failures by kind, the most frequent first."""
+    """Failures by kind, the most frequent first; of many codes of one kind the rare ones are one.
+
+    Some servers put a request's own number into the code.
+    """
     rows = []
     bad = failed(records)
-    keys = ["outcome", "status", "error_code"]
+    keys = ["outcome", "status", _few_codes(bad)]
     for (outcome, status, code), part in bad.groupby(keys, dropna=False, observed=True):
         samples = part["error_sample"].dropna()
         rows.append(
@@ -161,6 +168,17 @@ def failures_of(records: pd.DataFrame) -> tuple[FailureRow, ...]:
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.count))
+
+
+def _few_codes(bad: pd.DataFrame) -> pd.Series:
+    """The error codes, those beyond the most frequent of an outcome and status put together."""
+    codes = bad["error_code"].astype(object)
+    for _, part in bad.groupby(["outcome", "status"], dropna=False, observed=True):
+        rare = part["error_code"].value_counts().index[MOST_CODES:]
+        if len(rare) > 1:
+            chosen = part.index[part["error_code"].isin(rare)]
+            codes.loc[chosen] = f"{len(rare):,} other codes"
+    return codes
 
 
 def good_requests(records: pd.DataFrame, limits: Sequence[SloLimit]) -> pd.Series | None:

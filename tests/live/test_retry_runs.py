@@ -231,10 +231,11 @@ def test_M07_refusals_of_a_run_do_not_make_it_look_fast(mixed):
         assert latency["failure_adjusted"]["p90"] is None
         assert latency["p50"] <= latency["failure_adjusted"]["p50"]
     (table,) = (rows for rows in page_tables(run) if rows[0][:3] == ["metric", "answers", "n"])
-    (row,) = (row for row in table[1:] if row[0].startswith("TTFT"))
+    (row,) = (row for row in table[1:] if row[:2] == ["ttft_s", "all"])
     at = dict(zip(table[0], row, strict=True))
     assert str(held["ok"]) == at["n"]
-    assert at["failed"].startswith(str(held["failed"]))
+    share = held["failed"] / (held["ok"] + held["failed"])
+    assert f"{share * 100:.1f} %" == at["failed"]
     assert "with failures > max" in at["p90"]
 
 
