@@ -82,12 +82,11 @@ def with_headers(estimate: LimitEstimate, told: tuple[Told, ...]) -> LimitEstima
         words = f" The headers disagree: they say that the {spent[0].quantity} were spent."
         return replace(estimate, evidence=estimate.evidence + words)
     limit = same[0].limit
-    per_window = estimate.burst if estimate.window_s is not None else None
-    if any(one is not None and abs(limit - one) <= AGREE * one for one in (figure, per_window)):
-        words = f" The headers name the same limit, {limit:,.0f}."
-        return replace(estimate, source=LimitSource.BOTH, evidence=estimate.evidence + words)
-    burst = estimate.burst if estimate.window_s is None else None
-    if burst is not None and abs(limit - burst) <= AGREE * burst:
+    burst, window_s = estimate.burst, estimate.window_s
+    in_window = burst is not None and window_s is not None and _agree(limit, burst)
+    if in_window or _agree(limit, figure):
+        return _confirmed(estimate, limit, in_window)
+    if burst is not None and window_s is None and _agree(limit, burst):
         words = f" The headers name the burst, {limit:,.0f}, and not the rate."
         return replace(estimate, source=LimitSource.BOTH, evidence=estimate.evidence + words)
     words = (
@@ -95,6 +94,28 @@ def with_headers(estimate: LimitEstimate, told: tuple[Told, ...]) -> LimitEstima
         f"the traffic shows {figure:,.0f} a minute."
     )
     return replace(estimate, evidence=estimate.evidence + words)
+
+
+def _agree(told: float, seen: float) -> bool:
+    return abs(told - seen) <= AGREE * seen
+
+
+def _confirmed(estimate: LimitEstimate, limit: float, in_window: bool) -> LimitEstimate:
+    """The figure that the headers name: others' requests, which are not seen, hide a few of it."""
+    figure, burst = limit, estimate.burst
+    if in_window and estimate.window_s is not None:
+        figure, burst = limit * MINUTE_S / estimate.window_s, limit
+    low, high = estimate.low, estimate.high
+    name = "the same limit, " if figure == estimate.figure else "about the same limit, "
+    return replace(
+        estimate,
+        figure=figure,
+        burst=burst,
+        low=None if low is None else min(low, figure),
+        high=None if high is None else max(high, figure),
+        source=LimitSource.BOTH,
+        evidence=f"{estimate.evidence} The headers name {name}{limit:,.0f}.",
+    )
 
 
 def from_headers(attempts: Attempts, told: Told, why: str) -> LimitEstimate:

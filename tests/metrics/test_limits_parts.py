@@ -173,6 +173,13 @@ def test_what_was_left_before_decides_where_the_429s_have_no_headers(left: float
         assert found.source is LimitSource.BOTH
 
 
+def test_the_figure_is_the_headers_where_both_agree() -> None:
+    attempts = limited_to(19)
+    found = limits_found(replace(attempts, limit_requests=column(attempts, 20)))[0]
+    assert (found.source, found.figure, found.burst) == (LimitSource.BOTH, 120, 20)
+    assert (found.low, found.high) == (114, 120)
+
+
 def test_headers_may_name_the_burst_of_a_bucket() -> None:
     attempts = generated(TRAFFIC, Bucket(100, 6, "requests"), 1)
     found = limits_found(replace(attempts, limit_requests=column(attempts, 6)))[0]
