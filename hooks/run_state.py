@@ -1,19 +1,17 @@
 """What the master knows of the run under way, and how it is saved."""
 
-import importlib.metadata
-import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from hooks.run_folder import RunFolder
-from metrics.run_files import RUN_SCHEMA, stage_to_wire
+from hooks.run_identity import run_identity
+from metrics.run_files import stage_to_wire
+from metrics.spool import Numbers
 from metrics.stage import COLD_STAGE, Phase, Stage
 from metrics.tally import TallyBook
 from settings import Settings
 from shapes.bounded import BoundedPlan
-
-_PACKAGES = ("locust", "gevent", "geventhttpclient", "openai", "sseclient-py")
 
 
 class RunState:
@@ -47,8 +45,13 @@ class RunState:
         self.marks: list[dict[str, Any]] = []
         self.workers: dict[str, str] = {}
         self.lost: set[str] = set()
+        self.wall_clocks: dict[str, tuple[float, float]] = {}
+        """Each worker's wall clock minus the master's, and how far off that may be, seconds."""
+        self.away: dict[str, list[dict[str, Any]]] = {}
+        """The stages in which a worker was away for a while."""
         self._in_flight: dict[str, int] = {}
         self._series: list[dict[str, Any]] = []
+        self._reports: dict[str, Numbers] = {}
         self.last_phase: dict[str, Any] | None = None
         self.end_reason: str | None = None
         self._search_ended: str | None = None
@@ -67,6 +70,8 @@ class RunState:
         self.folder.append(report["rows"])
         self.marks.extend(report["marks"])
         self.book.merge(TallyBook.from_wire(report["tallies"]))
+        if number := report.get("report"):
+            self._reports.setdefault(report["worker"], Numbers()).add(number)
 
     def no_worker_left(self) -> None:
         """The run ends because nobody is left to send its requests."""
@@ -87,7 +92,11 @@ class RunState:
 
     def save(self) -> None:
         """Write ``run.json`` and ``stages.json`` as things are now."""
-        self.folder.write_stages(self.marks, self.book, self.plan.not_reached, self._series)
+        plan = self.plan
+        reports = {worker: numbers.to_wire() for worker, numbers in self._reports.items()}
+        self.folder.write_stages(
+            self.marks, self.book, plan.not_reached, self._series, plan.void_reasons, reports
+        )
         self.folder.write_run(self._values())
 
     def describe(self, stage: Stage, phase: Phase, users: int) -> str:
@@ -115,6 +124,10 @@ class RunState:
             f"({counts.ok} ok, {counts.failed} failed, {counts.rate_limited_attempts} x 429 so far)"
         )
 
+    def _clock(self, worker: str) -> dict[str, float | None]:
+        offset_s, error_s = self.wall_clocks.get(worker, (None, None))
+        return {"wall_offset_s": offset_s, "wall_offset_error_s": error_s}
+
     def _early_end(self) -> dict[str, Any]:
         order = self.plan.ended_early
         return {} if order is None else {"ended_early": order.reason, "ended_by": order.kind.value}
@@ -123,8 +136,7 @@ class RunState:
         settings = self.settings
         search_ended = self._search_ended or self.plan.ended_by
         return {
-            "schema": RUN_SCHEMA,
-            "run_id": self.run_id,
+            **run_identity(settings, self.run_id, self.model, self.salt, self.prefix_hashes),
             "name": self.name,
             "started_at": self.started_at.isoformat(timespec="milliseconds"),
             "ended_at": self.ended_at.isoformat(timespec="milliseconds") if self.ended_at else None,
@@ -132,24 +144,15 @@ class RunState:
             "end_reason": self.end_reason,
             **({"search_ended": search_ended} if search_ended else {}),
             **self._early_end(),
-            "url": settings.endpoint.url,
-            "model": self.model,
-            "settings": _public_options(settings),
-            "versions": _versions(),
-            "seed": settings.seed,
-            "salt": self.salt,
-            "prefix_hashes": list(self.prefix_hashes),
-            "shape": settings.shape,
             "stage_plan": [stage_to_wire(stage) for stage in self.plan.stages],
-            "slo": str(settings.options.get("slo") or ""),
-            "max_fail_ratio": settings.max_fail_ratio,
             "workers": [
                 {
                     "id": worker,
                     "index": index,
                     "host": host,
                     "lost": worker in self.lost,
-                    "wall_offset_s": None,
+                    **self._clock(worker),
+                    "away": self.away.get(worker) or [],
                 }
                 for index, (worker, host) in enumerate(sorted(self.workers.items()))
             ],
@@ -158,32 +161,9 @@ class RunState:
                 "requests": self.preflight.get("requests", 0),
                 "include_usage": self.preflight.get("include_usage"),
             },
-            "insecure": settings.insecure,
             "proxy": self.preflight.get("proxy"),
         }
 
 
 def _users(number: int) -> str:
     return f"{number} user" + ("" if number == 1 else "s")
-
-
-def _public_options(settings: Settings) -> dict[str, Any]:
-    """The options without values that may be keys: headers keep their names, URLs their bare form.
-
-    The extra body is the user's own text and may hold anything, so only its field names stay.
-    """
-    options = dict(settings.options)
-    options["host"] = settings.endpoint.url
-    options["header"] = [header.name for header in settings.headers]
-    options["extra_body"] = sorted(settings.extra_body)
-    return options
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "platform": platform.platform()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "unknown"
-    return found

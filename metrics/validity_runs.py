@@ -147,7 +147,9 @@ RUN_RULES: tuple[Rule[RunFacts], ...] = (
     Rule(
         "failures_over_limit",
         Severity.ERROR,
-        "failed ≤ --max-fail-ratio of all requests",
+        "failed ≤ --max-fail-ratio of all requests; what a search looks for is not counted: 429s "
+        "of a search for limits; 429s, 503s and 529s of levels that a search for the knee left for "
+        "them",
         "see the failures",
         _failures,
     ),

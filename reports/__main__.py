@@ -1,6 +1,7 @@
 """``python -m reports RUN``: render a saved run anew; no load is needed.
 
 ``python -m reports knee RUN`` (or a CSV of levels) explains the verdict on the knee step by step.
+``python -m reports merge RUN SPOOL...`` adds what only the workers' spools still hold, and renders.
 
 Exit codes: 0 valid and within the objectives, 1 errors, 2 wrong usage, 3 an objective missed,
 4 the run is invalid; the reason is printed.
@@ -15,6 +16,7 @@ from metrics.run_files import RunFileError
 from reports.analyse import levels_of
 from reports.level_table import COLUMNS, read_level_table
 from reports.load import load_run
+from reports.merge import merge
 from reports.model import ExitCode
 from reports.render import render_run
 from reports.stages import no_levels
@@ -26,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if words[:1] == ["knee"]:
             return _explain_knee(words[1:])
+        if words[:1] == ["merge"]:
+            return _merge(words[1:])
         return _render(words)
     except RunFileError as error:
         print(f"swarmgauge: {error}", file=sys.stderr)
@@ -37,7 +41,8 @@ def _render(words: list[str]) -> int:
         prog="python -m reports",
         description="Render a saved run: table, page, plots, JSON and CSV.",
         epilog="examples: python -m reports runs/20260102T030405Z-ladder --slo 'ttft_p95<500ms'; "
-        "python -m reports knee runs/20260102T030405Z-ladder",
+        "python -m reports knee runs/20260102T030405Z-ladder; "
+        "python -m reports merge runs/20260102T030405Z-ladder spool/2-abc.jsonl",
     )
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("--slo", help="objectives in place of the run's own")
@@ -50,6 +55,26 @@ def _render(words: list[str]) -> int:
     except ValueError as error:
         print(f"swarmgauge: --slo: {error}", file=sys.stderr)
     return int(ExitCode.USAGE)
+
+
+def _merge(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m reports merge",
+        description="Add to a saved run what only its workers' spools still hold, and render it. "
+        "No request is counted twice; the files of before are kept.",
+    )
+    parser.add_argument("run", type=Path, help="the run's folder; made when it does not exist")
+    parser.add_argument(
+        "spool", type=Path, nargs="*", help="a spool, or a folder of them; those in RUN are taken"
+    )
+    options = parser.parse_args(words)
+    try:
+        result = merge(options.run, options.spool)
+    except OSError as error:
+        print(f"swarmgauge: {error}", file=sys.stderr)
+        return int(ExitCode.ERROR)
+    print("\n".join(result.lines()))
+    return render_run(options.run, sys.stdout)
 
 
 def _explain_knee(words: list[str]) -> int:

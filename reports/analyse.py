@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from metrics.knee import find_knee
+from metrics.knee import verdict
+from metrics.knee_assess import assess
 from metrics.knee_level import Level
+from metrics.more_levels import more_levels
 from metrics.outcome import Outcome
 from metrics.slo import RATES, SloLimit, judge, parse_slo
 from metrics.stage import ASIDE, Phase
@@ -33,6 +35,7 @@ from reports.limits_answer import opening_sentences
 from reports.limits_text import limit_sentences, limit_values, limited_by
 from reports.load import SavedRun
 from reports.model import ClientRow, Lengths, RunReport, StageRow, Throughput
+from reports.own_bound import own_bound_notices
 from reports.rate_limits import RateLimits, rate_limits_of
 from reports.sections import sections_of
 from reports.stages import judged, knee_levels, stage_rows
@@ -53,8 +56,9 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     rows, client, totals, validity = seen.rows, seen.client, seen.totals, seen.findings
     held = run.records[run.records["counted"]]
     held_counts = counts_of(held)
-    knee = find_knee(knee_levels(run, rows, validity, limits))
-    rows = judged(rows, knee, validity)
+    advice = more_levels(run.meta.get("shape"), bool(run.meta.get("search_ended")))
+    knee = verdict(assess(knee_levels(run, rows, validity, limits)), *advice)
+    rows = judged(rows, knee, validity, run.void_reasons)
     void = void_stages(validity)
     usable = [row for row in rows if row.stage not in void]
     figures = run.records[~run.records["phase"].isin([phase.value for phase in ASIDE])]
@@ -88,6 +92,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
             *run.notes,
             *_remarks(totals, rows),
             *_short_answers(run, lengths),
+            *own_bound_notices(run.meta, rows),
             *client_notices(client),
         ),
         totals=totals,

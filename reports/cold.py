@@ -6,6 +6,7 @@ from metrics.outcome import Outcome
 from metrics.stage import COLD_STAGE
 from metrics.statistics import percentile
 from reports.load import SavedRun
+from reports.loads import plan_of
 from reports.wording import number, time_ms
 
 
@@ -16,7 +17,12 @@ class ColdStart:
     ttft_s: tuple[float | None, ...]
     """Of the single requests after the idle time, in order."""
     warm_p50_s: float | None
-    """Of the first stage that was held."""
+    """Of the lowest level that was held."""
+    warm_load: str = "1 user"
+    """What that level asked for, in words."""
+    crowded: bool = False
+    """Whether several users asked there: the load itself then takes time, and that is no gain of
+    the cold start."""
 
     def sentence(self) -> str:
         """One line for people."""
@@ -25,8 +31,8 @@ class ColdStart:
         if others:
             text += f", then {', '.join(time_ms(value) for value in others)}"
         if self.warm_p50_s is not None:
-            text += f"; warm it takes {time_ms(self.warm_p50_s)} (p50 of the first stage)"
-            if first is not None and self.warm_p50_s:
+            text += f"; warm it takes {time_ms(self.warm_p50_s)} (p50 at {self.warm_load})"
+            if first is not None and self.warm_p50_s and not self.crowded:
                 text += f", {_compared(first / self.warm_p50_s)}"
         return text + "."
 
@@ -47,6 +53,12 @@ def cold_start_of(run: SavedRun) -> ColdStart | None:
     ok = cold["outcome"] == Outcome.OK.value
     values = cold["ttft_s"].where(ok)
     held = records[records["counted"] & (records["outcome"] == Outcome.OK.value)]
-    warm = held[held["stage"] == held["stage"].min()]["ttft_s"].dropna()
+    plan = plan_of(run)
+    held_stages = [plan[s] for s in map(int, held["stage"].dropna().unique()) if s in plan]
+    lowest = min(held_stages, key=lambda s: (s.rate_rps or s.target_users, s.id), default=None)
     ttft_s = tuple(None if value != value else float(value) for value in values)
-    return ColdStart(ttft_s, percentile(warm.to_numpy(), 0.5))
+    if lowest is None:
+        return ColdStart(ttft_s, None)
+    warm = held[held["stage"] == lowest.id]["ttft_s"].dropna().to_numpy()
+    crowded = lowest.rate_rps is None and lowest.target_users > 1
+    return ColdStart(ttft_s, percentile(warm, 0.5), lowest.load, crowded)

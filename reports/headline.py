@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metrics.knee import KneeEstimate
+from metrics.outcome import Outcome
 from metrics.slo import SloVerdict
 from metrics.stage import NOT_LEVELS
 from metrics.tally import Counts
@@ -27,6 +28,8 @@ def headline(
         sentences.append(_capital(knee.sentence()) + ".")
         if searched and (bound := ended_early(meta)) is not None:
             sentences.append(bound)
+        if (way_down := _way_down(meta, knee)) is not None:
+            sentences.append(way_down)
     feeling = _feeling(levels, knee)
     if feeling:
         sentences.append(feeling)
@@ -63,12 +66,24 @@ def ended_early(meta: Mapping[str, Any]) -> str | None:
     return f"The search ended before it knew enough ({why}): its verdict is of what was measured."
 
 
+def _way_down(meta: Mapping[str, Any], knee: KneeEstimate) -> str | None:
+    """What the way down showed; None when nobody asked for one."""
+    found = knee.side.hysteresis
+    if found is not None:
+        return _capital(found.sentence) + "."
+    if meta.get("shape") == "knee" and (meta.get("settings") or {}).get("down_sweep"):
+        return "Hysteresis: not known, for no level was held on both ways that may be used."
+    return None
+
+
 def _counts(totals: Counts) -> str:
     text = (
         f"{count(totals.offered, 'request')}: {totals.ok:,} ok "
         f"({share(totals.ok, totals.offered)}), {totals.failed:,} failed, "
         f"{totals.cancelled:,} cancelled"
     )
+    if not_sent := totals.by_outcome[Outcome.NOT_SENT.value]:
+        text += f", {not_sent:,} not sent"
     if totals.rate_limited_attempts:
         text += f", {totals.rate_limited_attempts:,} answered 429"
     return text + "."

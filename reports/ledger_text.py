@@ -33,6 +33,25 @@ LEDGER_COLUMNS = (
     "no TTFT",
     "gave up",
 )
+SHORT_COLUMNS = (
+    "load",
+    "planned",
+    "ok",
+    "failed",
+    "cancelled",
+    "not sent",
+    "attempts",
+    "429s",
+    "retried",
+    "then ok",
+    "attempts per request",
+    "retry wait mean",
+    "of users' time",
+    "wasted output tokens",
+    "wasted prompt tokens",
+    "users' TTFT p50",
+)
+"""Those that a terminal has room for; the page has all."""
 
 
 def ledger_sentences(ledger: Ledger) -> tuple[str, ...]:
@@ -80,6 +99,12 @@ def _storm(ledger: Ledger) -> str | None:
 def ledger_table(ledger: Ledger) -> tuple[tuple[str, ...], ...]:
     """The rows as text under ``LEDGER_COLUMNS``, the total last."""
     return tuple(_cells(row) for row in (*ledger.rows, ledger.total))
+
+
+def short_table(ledger: Ledger) -> tuple[tuple[str, ...], ...]:
+    """The same rows under ``SHORT_COLUMNS``."""
+    places = [LEDGER_COLUMNS.index(name) for name in SHORT_COLUMNS]
+    return tuple(tuple(row[place] for place in places) for row in ledger_table(ledger))
 
 
 def _cells(row: LedgerRow) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class SavedRun:
     notes: tuple[str, ...]
     health: tuple[Mapping[str, Any], ...] = ()
     """Each worker's own state every 10 s; ``at_s`` is on that worker's clock."""
+    void_reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why a search set stages aside while it ran, by the stage's id."""
 
 
 def load_run(folder: Path) -> SavedRun:
@@ -65,7 +67,9 @@ def load_run(folder: Path) -> SavedRun:
     try:
         marks = tuple(map(mark_from_wire, stages["marks"])) if stages else ()
         book = TallyBook.from_wire(stages["tallies"]) if stages else None
-    except (KeyError, TypeError, ValueError) as error:
+        voids = (stages or {}).get("void_reasons") or {}
+        void_reasons = {int(stage): str(reason) for stage, reason in voids.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RunFileError(f"{folder / STAGES_JSON}: cannot be read ({error})") from None
     return SavedRun(
         folder=folder,
@@ -76,6 +80,7 @@ def load_run(folder: Path) -> SavedRun:
         not_reached=frozenset(stages.get("not_reached", ())) if stages else frozenset(),
         notes=notes,
         health=tuple(stages.get("health") or ()) if stages else (),
+        void_reasons=void_reasons,
     )
 
 

@@ -15,12 +15,21 @@ def keep_as_parquet(folder: Path, records: pd.DataFrame) -> None:
     Raises:
         OSError: the file cannot be written; the lines stay as they are.
     """
-    target = folder / REQUESTS_PARQUET
-    if target.exists():
+    if (folder / REQUESTS_PARQUET).exists():
         return
+    replace_parquet(folder, records)
+    (folder / REQUESTS_JSONL).unlink(missing_ok=True)
+
+
+def replace_parquet(folder: Path, records: pd.DataFrame) -> None:
+    """Write the rows as Parquet, in place of what there is only when the new file is whole.
+
+    Raises:
+        OSError: the file cannot be written; what there was stays.
+    """
+    target = folder / REQUESTS_PARQUET
     partial = target.with_suffix(".partial")
     records[list(FIELD_NAMES)].to_parquet(partial, index=False)
     if len(pd.read_parquet(partial, columns=["sequence"])) != len(records):
         raise OSError(f"{partial}: not all rows were written")
     os.replace(partial, target)
-    (folder / REQUESTS_JSONL).unlink(missing_ok=True)

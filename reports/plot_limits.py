@@ -65,7 +65,7 @@ def _stages(axes: Axes, run: SavedRun) -> None:
             ha="center",
             va="top",
             fontsize=8,
-            color="0.3",
+            color="0.5",
         )
 
 

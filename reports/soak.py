@@ -55,7 +55,7 @@ class Soak:
     def sentences(self) -> tuple[str, ...]:
         """For people: the slopes and the verdict."""
         verdict = {
-            "none shown": self._too_short() or "no leak shown",
+            "none shown": self._too_short() or self._too_noisy() or "no leak shown",
             "server": "the server gets slower: TTFT drifts and the client does not",
             "client": "the client itself drifts: what TTFT does over time proves nothing",
         }[self.leak]
@@ -85,6 +85,11 @@ class Soak:
             f"too short to tell: a drift under {unseen:.1%} per minute would not have been seen; "
             f"{needed}"
         )
+
+    def _too_noisy(self) -> str | None:
+        """That a doubled TTFT would not have been seen; None when it would."""
+        drift = self.drifts.get("ttft_p50")
+        return "too noisy to tell" if drift is not None and drift.noisy else None
 
 
 def judge_leak(drifts: Mapping[str, Drift]) -> str:

@@ -11,13 +11,14 @@ from metrics.knee_limits import in_flight_at, in_flight_shares
 from metrics.outcome import Outcome
 from metrics.run_files import mark_to_wire
 from metrics.slo import SloLimit
-from metrics.stage import NOT_LEVELS, Phase
+from metrics.stage import NOT_LEVELS, Phase, Stage
 from metrics.statistics import mean
 from metrics.validity import Finding, void_by, void_reason
 from reports.counting import counts_of, good_requests, latency_of, succeeded
 from reports.load import SavedRun
 from reports.loads import plan_of, rates_of
 from reports.model import StageRow
+from reports.own_bound import own_bound
 from reports.windows import Window, WindowRates, held_windows, window_rates
 
 BUFFERED_SHARE = 0.5
@@ -90,8 +91,20 @@ def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Wi
         e2e_latency=latency["e2e_latency_s"],
         queue_share=None,
         carried_users=None,
-        flags=_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
+        flags=(
+            *_of_plan(run, stage, kind, target, rate_rps),
+            *_flags(stage, run, counts.offered, counts.ok, latency["ttft_s"].flags),
+        ),
     )
+
+
+def _of_plan(
+    run: SavedRun, stage: int, kind: str, users: int, rate_rps: float | None
+) -> tuple[str, ...]:
+    """Remarks that the figures do not show: the way down, the client's own bound."""
+    bound = own_bound(run.meta, Stage(stage, kind, users, rate_rps))
+    way = "on the way down" if kind == "down" else None
+    return tuple(flag for flag in (way, bound) if flag is not None)
 
 
 def _flags(stage: int, run: SavedRun, offered: int, ok: int, few: Sequence[str]) -> tuple[str, ...]:
@@ -128,6 +141,7 @@ def knee_levels(
         ok = succeeded(held)
         streamed = ok[ok["streamed"]]
         good = good_requests(held, limits)
+        bound = own_bound(run.meta, row)
         levels.append(
             Level(
                 users=row.target_users,
@@ -136,17 +150,17 @@ def knee_levels(
                 tpot_s=streamed["tpot_s"].dropna().to_numpy(),
                 latency_s=streamed["e2e_latency_s"].dropna().to_numpy(),
                 think_s=mean(held["think_s"].to_numpy()) or 0.0,
-                requests=row.offered - row.cancelled,
+                requests=row.offered - row.cancelled - row.not_sent,
                 rate_limited=row.rate_limited_attempts,
                 failed=row.failed,
                 outcomes={str(k): int(n) for k, n in held["outcome"].value_counts().items()},
-                void=void_reason(findings, row.stage) or _never_held(row),
-                client_limited=void_by("client_limited", findings, row.stage),
+                void=void_reason(findings, row.stage) or _never_held(row) or bound,
+                client_limited=bound is not None or void_by("client_limited", findings, row.stage),
                 held_s=row.window_s,
                 completed_per_s=row.completed_rps,
                 sent_per_s=row.sent_rps,
                 in_flight=row.in_flight,
-                **_in_flight(own),
+                **_in_flight(own, _hold_begins_s(run, row.stage)),
                 buffered=len(streamed) > 0 and bool(streamed["buffered"].mean() > BUFFERED_SHARE),
                 good=None if good is None else good.to_list(),
                 down=row.kind == "down",
@@ -176,30 +190,52 @@ def _never_held(row: StageRow) -> str | None:
     return "never held" if row.window_s is None else None
 
 
-def _in_flight(records: pd.DataFrame) -> dict[str, Any]:
-    """What a cap on requests in flight is told by; of one worker: the others' clocks differ."""
-    if records["worker"].nunique() != 1:
-        return {}
-    accepted = succeeded(records)
-    begins = accepted["started_s"].to_numpy()
+def _hold_begins_s(run: SavedRun, stage: int) -> dict[str, float]:
+    """When the stage's hold began on each worker, by its own clock: the same moment for all."""
+    found: dict[str, float] = {}
+    for mark in run.marks:
+        if mark.stage.id == stage and mark.phase is Phase.HOLD:
+            found.setdefault(mark.worker, mark.at_s)
+    return found
+
+
+def _in_flight(records: pd.DataFrame, begins_s: Mapping[str, float]) -> dict[str, Any]:
+    """What a cap on requests in flight is told by, over the whole fleet."""
+    worker = records["worker"].astype("object")
+    if worker.nunique() > 1:
+        shift_s = worker.map(begins_s).astype("float64")
+    else:
+        shift_s = pd.Series(0.0, index=records.index)  # also of a killed run, without marks
+    known = records.assign(sent_s=records["sent_s"] - shift_s).dropna(subset=["sent_s"])
+    accepted = succeeded(known)
+    begins = accepted["sent_s"].to_numpy()
     spans_s = list(zip(begins, begins + accepted["end_s"].to_numpy(), strict=True))
-    refused = records[records["counted"] & (records["outcome"] == Outcome.RATE_LIMITED.value)]
+    refused = known[known["counted"] & (known["outcome"] == Outcome.RATE_LIMITED.value)]
     return {
-        "in_flight_at_refusals": in_flight_at(spans_s, refused["started_s"].to_list()),
+        "in_flight_at_refusals": in_flight_at(spans_s, refused["sent_s"].to_list()),
         "in_flight_shares": in_flight_shares(spans_s),
     }
 
 
 def judged(
-    rows: Sequence[StageRow], knee: KneeEstimate, findings: Sequence[Finding]
+    rows: Sequence[StageRow],
+    knee: KneeEstimate,
+    findings: Sequence[Finding],
+    live: Mapping[int, str],
 ) -> tuple[StageRow, ...]:
-    """The rows with what the knee's method saw at each level, and with what voids them."""
+    """The rows with what the knee's method saw at each level, and with what voids them.
+
+    ``live`` are the reasons for which the search set levels aside while it ran.
+    """
     seen = {e.stage: e for e in knee.evidence if e.stage is not None}
-    return tuple(_with_evidence(_with_void(row, findings), seen) for row in rows)
+    return tuple(_with_evidence(_with_void(row, findings, live), seen) for row in rows)
 
 
-def _with_void(row: StageRow, findings: Sequence[Finding]) -> StageRow:
+def _with_void(row: StageRow, findings: Sequence[Finding], live: Mapping[int, str]) -> StageRow:
     reason = void_reason(findings, row.stage)
+    if reason is None and row.stage in live:
+        # The search went by what it saw; the whole window may be in order all the same.
+        reason = f"set aside by the search: {live[row.stage]}"
     # That its users were not reached is a flag already.
     return replace(row, flags=(*row.flags, reason)) if reason and row.reached else row
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.cost import COST_COLUMNS, cost_table
-from reports.ledger_text import LEDGER_COLUMNS, ledger_table
+from reports.ledger_text import SHORT_COLUMNS, short_table
 from reports.loads import load_cell
 from reports.model import ExitCode, RunReport, StageRow
 from reports.verdicts import validity_rows
@@ -18,7 +18,6 @@ from reports.wording import number, share, time_ms
 
 PLAIN_WIDTH = 150
 _STAGE_COLUMNS = (
-    "users",
     "held s",
     "offered",
     "sent",
@@ -54,7 +53,7 @@ def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
     if any({"p95:few", "p99:few"} & set(row.ttft.flags) for row in report.stages):
         console.print(Text("* fewer samples than it needs: 72 for a p95, 368 for a p99"))
     if report.totals.attempts != report.totals.sent or report.totals.cancelled:
-        console.print(_table("ledger", LEDGER_COLUMNS, ledger_table(report.ledger)))
+        console.print(_table("ledger", SHORT_COLUMNS, short_table(report.ledger)))
     if report.cost is not None:
         console.print(_table("cost", COST_COLUMNS, cost_table(report.cost)))
     if report.failures:
@@ -92,7 +91,8 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 def _stage_table(report: RunReport) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in _STAGE_COLUMNS:
+    load = "users" if all(row.rate_rps is None for row in report.stages) else "rate"
+    for name in (load, *_STAGE_COLUMNS):
         table.add_column(name, justify="left" if name == "remarks" else "right")
     for row in report.stages:
         table.add_row(*(Text(cell) for cell in _cells(row)))

@@ -26,6 +26,7 @@ from metrics.validity_runs import find_validity
 from reports.calibration import host_cores
 from reports.counting import cache_of, succeeded
 from reports.load import SavedRun
+from reports.looked_for import looked_for
 from reports.model import ClientRow, StageRow
 from reports.windows import Window, held_windows
 from workloads.lengths import parse_distribution
@@ -51,7 +52,6 @@ def _run_facts(
     # What was said in earlier turns is cached by design: sessions tell nothing of a warm cache.
     cache = cache_of(held[held["session"].isna()])
     tallied = run.book.total() if run.book is not None else None
-    looked_for = _looked_for(run, run.records)
     return RunFacts(
         levels=tuple(
             _level_facts(run, row, by_stage.get(row.stage), windows.get(row.stage, []))
@@ -59,10 +59,14 @@ def _run_facts(
         ),
         complete=bool(run.meta.get("complete")),
         end_reason=run.meta.get("end_reason"),
-        lost_workers=tuple(str(w["id"]) for w in run.meta.get("workers") or () if w.get("lost")),
+        lost_workers=tuple(
+            str(w["id"])
+            for w in run.meta.get("workers") or ()
+            if w.get("lost") and not w.get("merged")
+        ),
         offered=totals.offered,
         ok=totals.ok,
-        failed=totals.failed - looked_for,
+        failed=totals.failed - looked_for(run, rows, run.records),
         max_fail_ratio=float(run.meta.get("max_fail_ratio", 0.1)),
         unaccounted=sum(
             abs(row.offered - row.completed - row.failed - row.cancelled - row.not_sent)
@@ -78,13 +82,6 @@ def _run_facts(
         planned_cached_ratio=_planned_ratio(run.meta.get("settings") or {}, cache.prompt_tokens),
         clock_steps_s=_clock_steps_s(run.records),
     )
-
-
-def _looked_for(run: SavedRun, records: pd.DataFrame) -> int:
-    """Failures that are what the run was made for: a search for a limit wants its 429s."""
-    if run.meta.get("shape") != LIMITS:
-        return 0
-    return int((records["outcome"] == Outcome.RATE_LIMITED.value).sum())
 
 
 def _planned_ratio(settings: Mapping[str, Any], prompt_tokens: int) -> float:
@@ -120,7 +117,8 @@ def _level_facts(
     held = own[own["counted"]]
     ok = succeeded(held)
     tokens = ok["completion_tokens"].dropna().astype("float64").to_numpy()
-    failed = row.failed - _looked_for(run, held)
+    # That a search for the knee leaves a level for its refusals is told at the level all the same.
+    failed = row.failed - (looked_for(run, (), held) if run.meta.get("shape") == LIMITS else 0)
     return LevelFacts(
         stage=row.stage,
         kind=row.kind,

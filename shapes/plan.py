@@ -4,6 +4,7 @@ A plan knows no clock and no Locust; it is asked about once a second. It goes by
 told are there, never by planned times alone: adding users takes as long as it takes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +27,7 @@ class Progress:
     ok: int
     """Successes that ended since the hold began."""
     failed: int
-    """Requests of any other end since then, refusals included."""
+    """Failures since then, refusals included; what was cancelled or never sent is none."""
     ended: int = 0
     """Requests of the stage that have ended, from its beginning on."""
     mean_latency_s: float = 0.0
@@ -88,6 +89,10 @@ class Plan(Protocol):
     @property
     def not_reached(self) -> frozenset[int]:
         """The ids of stages whose users never all ran, so that nothing was held."""
+
+    @property
+    def void_reasons(self) -> Mapping[int, str]:
+        """Why a search set stages aside while it ran, by their ids; none for other plans."""
 
     def next(self, seen: Observation) -> Directive | None:
         """The directive from now on; None ends the run."""

@@ -259,6 +259,40 @@ def test_only_a_void_finding_voids_its_level():
     assert void_reason(findings, None) is None
 
 
+def test_steps_of_a_search_for_limits_are_not_held_against_what_a_level_is():
+    """Few samples, lumps, mixed counts and a drift: told of a level, nothing to a step."""
+    wrong = {
+        "kind": "rate",
+        "completed": 10,
+        "buffered": 200,
+        "token_sources": {"server": 200, "chunks": 200},
+        "drift": drift(0.5),
+        "churned": "60 for 100 requests",
+    }
+
+    assert 5 == len(found(run(level(**wrong))))
+    assert [] == found(run(level(**wrong, shape="limits")))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        ({"client_limit": "arrivals were sent 80 ms late"}, ("client_limited", VOID)),
+        ({"without_descriptor": 1}, ("client_limited", VOID)),
+        ({"reached": False}, ("users_not_reached", VOID)),
+        ({"lost_workers": ("w-1",)}, ("worker_lost", VOID)),
+        ({"failed": 8}, ("failures_over_limit", NOTICE)),
+    ],
+    ids=["late", "no descriptor", "users missing", "a worker lost", "other failures"],
+)
+def test_what_spoils_the_rate_of_a_search_is_told(wrong, rule):
+    """A step whose rate was not offered shows no limit; other failures are told without a knee."""
+    (finding,) = find_validity(run(level(kind="rate", shape="limits", **wrong)))
+
+    assert rule == (finding.rule, finding.severity)
+    assert "knee" not in finding.advice
+
+
 def test_the_gravest_comes_first():
     """Error, void, invalid, notice, whatever order the rules have."""
     findings = find_validity(

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from metrics.outcome import Outcome
-from metrics.stage import Phase
-from metrics.validity import Severity
 from reports.analyse import analyse
 from reports.attempts import accepted, attempt_rows, clock_offsets_s, for_search, limited
 from reports.limits_text import found_table, limit_sentences, limit_values, load_table
 from reports.load import frame_of, load_run
+from reports.page import page
 from reports.plot_limits import draw_by_stage, draw_over_time
 from reports.rate_limits import buckets_of, rate_limits_of
 from reports.refusals import Cause, faces_of
@@ -429,7 +428,8 @@ def test_a_cap_that_the_traffic_shows_is_not_called_a_rate_limit(tmp_path):
         took_s = chance.uniform(0.3, 2.0)
         if len(ends_s) < 3:
             ends_s.append(at_s + took_s)
-            records.append(make_record(started_s=at_s, end_s=took_s, user_latency_s=took_s))
+            times = dict.fromkeys(("last_token_s", "end_s", "user_latency_s"), took_s)
+            records.append(make_record(started_s=at_s, **times))
         else:
             records.append(refused(started_s=at_s, user_latency_s=0.002))
     limits = limits_of(tmp_path, records, hold_s=60.0)
@@ -486,172 +486,6 @@ def test_refused_keys_and_prompts_are_no_refusals_of_load():
     assert () == faces_of(attempt_rows(frame_of(numbered(records)))).rows
 
 
-def steps(passing, hold_s=10, per_s=lambda rate: rate):
-    """Each (rate, how many pass in a second) held for so long; the others are answered 429."""
-    return [
-        (make_record if n < passes else refused)(
-            stage=stage,
-            phase=Phase.HOLD,
-            started_s=hold_s * stage + second + n / per_s(rate),
-        )
-        for stage, (rate, passes) in enumerate(passing)
-        for second in range(hold_s)
-        for n in range(per_s(rate))
-    ]
-
-
-def answer_of(folder, passing, search_ended=None, rate="4", **options):
-    """The answer of a search with such steps."""
-    meta = {"shape": "limits", "settings": {"rate": rate}, "search_ended": search_ended}
-    rates = [rate for rate, _ in passing]
-    records = steps(passing, **options)
-    return limits_of(folder, records, rates=rates, hold_s=10.0, **meta).answer
-
-
-def test_a_search_for_the_limit_ends_in_a_bracket(tmp_path):
-    """4 and 8 rise; at 8 only 6 pass; 6 after it passes: between 6 and 8, 360 a minute."""
-    answer = answer_of(tmp_path, [(4, 4), (8, 6), (6, 6)])
-
-    assert (6.0, 8.0) == (answer.bracket.low, answer.bracket.high)
-    assert "refused from 8 requests/s on, none at 6." in answer.sentence()
-
-
-def test_the_limit_that_the_traffic_explains_is_named_with_the_bracket(tmp_path):
-    """Windows of a second of 6 requests are 360 a minute, which lies between 6 and 8 a second."""
-    answer = answer_of(tmp_path, [(4, 4), (8, 6), (6, 6)])
-
-    assert (
-        "The endpoint lets through 360 requests/min: refused from 8 requests/s on, none at 6."
-        == answer.sentence()
-    )
-
-
-def test_a_step_that_passes_before_any_was_limited_is_no_lower_end(tmp_path):
-    """4 passed by a burst, perhaps: without a step that passed after 8 only the upper end stands."""
-    answer = answer_of(tmp_path, [(4, 4), (8, 6)])
-
-    assert (None, 8.0) == (answer.bracket.low, answer.bracket.high)
-    assert "none at" not in answer.sentence()
-
-
-def test_a_step_that_passed_above_a_limited_one_is_no_end_of_the_bracket(tmp_path):
-    """8 requests/s had 429s to the end; 10 passed, by an allowance or a free minute."""
-    answer = answer_of(tmp_path, [(4, 4), (8, 6), (10, 10)])
-
-    assert (None, 8.0) == (answer.bracket.low, answer.bracket.high)
-
-
-def test_a_last_step_that_was_cut_short_is_no_lower_end(tmp_path):
-    """6 requests/s passed for 10 s of the 14 that 80 requests take when the budget was spent."""
-    why = "the limit lies below 8 requests/s: the budget of 200 requests leaves no room"
-    answer = answer_of(tmp_path, [(4, 4), (8, 6), (6, 6)], search_ended=why)
-
-    assert (None, 8.0) == (answer.bracket.low, answer.bracket.high)
-
-
-def test_no_limit_is_told_with_the_highest_rate(tmp_path):
-    """Nothing was refused up to 16 requests/s."""
-    answer = answer_of(tmp_path, [(4, 4), (8, 8), (16, 16)])
-
-    assert "No limit found up to 16 requests/s: no step was refused for long." == answer.sentence()
-
-
-def test_a_rate_by_the_minute_is_answered_by_the_minute(tmp_path):
-    """Asked for 240/min: 6 and 8 a second are 360 and 480 a minute."""
-    answer = answer_of(tmp_path, [(4, 4), (8, 6), (6, 6)], rate="240/min")
-
-    assert "refused from 480 requests/min on, none at 360." in answer.sentence()
-
-
-def test_a_pace_of_tokens_is_answered_in_tokens(tmp_path):
-    """Requests of 15 nominal tokens: 8 a second are 7,200 tokens/min; values are per second."""
-    passing = [(4, 4), (8, 6), (6, 6)]
-    plan = [
-        {
-            "stage": stage,
-            "kind": "rate",
-            "target_users": 1,
-            "rate_rps": rate,
-            "rate_tokens_per_s": 15.0 * rate,
-        }
-        for stage, (rate, _) in enumerate(passing)
-    ]
-    run = saved(
-        tmp_path, steps(passing), levels=(1,) * 3, stage_plan=plan, shape="limits", settings={}
-    )
-    limits = rate_limits_of(run)
-
-    assert "refused from 7,200 tokens/min on, none at 5,400." in limits.answer.sentence()
-    values = limit_values(limits)["bracket"]
-    assert (90.0, 120.0, "tokens/s") == (values["low"], values["high"], values["unit"])
-    assert ["3,600 tokens/min", "7,200 tokens/min", "5,400 tokens/min"] == [
-        row[0] for row in load_table(limits)
-    ]
-
-
-def test_a_few_429s_of_the_step_that_passed_are_told(tmp_path):
-    """One of 60 was refused at 6 requests/s: not "none"."""
-    records = steps([(4, 4), (8, 6), (6, 6)])
-    last = [n for n, record in enumerate(records) if record.stage == 2]
-    records[last[30]] = refused(stage=2, phase=Phase.HOLD, started_s=records[last[30]].started_s)
-    meta = {"shape": "limits", "settings": {"rate": "4"}}
-    answer = limits_of(tmp_path, records, rates=[4, 8, 6], **meta).answer
-
-    assert "1 of 60 at 5.9" in answer.sentence()
-
-
-def test_only_a_search_has_an_answer(tmp_path):
-    """An open loop whose steps were refused is told as such, without a bracket."""
-    passing = [(4, 4), (8, 6), (6, 6)]
-    limits = limits_of(tmp_path, steps(passing), rates=[4, 8, 6], shape="open-loop")
-
-    assert limits.answer is None
-    assert limit_values(limits)["bracket"] is None
-
-
-def test_the_answer_is_the_first_sentence_and_no_knee_is_spoken_of(tmp_path):
-    """A search's report begins with what the endpoint lets through, and is told once."""
-    meta = {"shape": "limits", "settings": {"rate": "4"}}
-    run = saved(tmp_path, steps([(4, 4), (8, 6), (6, 6)]), rates=[4, 8, 6], **meta)
-    told = analyse(run).headline
-
-    assert told[0].startswith("The endpoint lets through 360 requests/min")
-    assert len(told) == len(set(told))
-    assert not any("knee" in text.lower() or "throughput" in text.lower() for text in told)
-
-
-def test_a_search_that_is_as_it_should_be_is_valid_whatever_it_was_refused(tmp_path):
-    """17 % of its requests are 429s, over --max-fail-ratio 0.1, and steps are short: no finding."""
-    meta = {"shape": "limits", "settings": {"rate": "4"}, "max_fail_ratio": 0.1}
-    passing = [(4, 4), (8, 4), (6, 4), (4, 4)]
-    run = saved(tmp_path, steps(passing), rates=[4, 8, 6, 4], **meta)
-    report = analyse(run)
-
-    assert report.totals.failed > 0.1 * report.totals.offered
-    assert () == report.validity
-    assert 0 == report.exit_code
-
-
-def test_other_failures_of_a_search_count_as_they_do_elsewhere(tmp_path):
-    """12 of 100 answered 500: over --max-fail-ratio 0.1; the 429s are not among them."""
-    broken = [failed_record(started_s=5 + n / 10, phase=Phase.HOLD) for n in range(12)]
-    meta = {"shape": "limits", "settings": {"rate": "4"}, "max_fail_ratio": 0.1}
-    run = saved(tmp_path, [*steps([(8, 6)])[:88], *broken], rates=[8], **meta)
-    found = [one for one in analyse(run).validity if one.severity is Severity.ERROR]
-
-    assert ["failures_over_limit"] == [one.rule for one in found]
-    assert found[0].evidence.startswith("12 of 100 requests failed")
-
-
-def test_a_stage_that_met_a_limit_is_remarked(tmp_path):
-    """3 requests in each second pass: 5 and 8 users meet it, 2 do not."""
-    run = saved(tmp_path, ladder(3, (2, 5, 8), 20.0), levels=(2, 5, 8), hold_s=20.0)
-    rows = analyse(run).stages
-
-    assert [None, "rate-limited by 180 requests a minute"] == [row.limited_by for row in rows[:2]]
-    assert rows[2].remarks[-1].startswith("rate-limited by 180 requests")
-
-
 def test_values_are_strict_json_and_tables_have_all_stages(tmp_path):
     """A stage that was never held has no rates, which is not 0."""
     limits = limits_of(tmp_path, ladder(3, (2, 4)), levels=(2, 4, 8), not_reached=(2,))
@@ -674,3 +508,22 @@ def test_plots_are_drawn_of_any_run(tmp_path, records):
         assert "attempts/s" == axes.get_ylabel()
         assert axes.get_xlabel()
         figure.savefig(tmp_path / "plot.png")
+
+
+def test_a_stage_that_met_a_limit_is_remarked(tmp_path):
+    """3 requests in each second pass: 5 and 8 users meet it, 2 do not."""
+    run = saved(tmp_path, ladder(3, (2, 5, 8), 20.0), levels=(2, 5, 8), hold_s=20.0)
+    rows = analyse(run).stages
+
+    limit = "rate-limited by 180 requests a minute"
+    assert [None, limit, limit] == [row.limited_by for row in rows]
+    assert [False, True, True] == [limit in row.remarks for row in rows]
+
+
+def test_a_stage_that_met_a_limit_looks_different_on_the_page(tmp_path):
+    """Its row has a class of its own, as a void one has."""
+    run = saved(tmp_path, ladder(3, (2, 5), 20.0), levels=(2, 5), hold_s=20.0)
+    text = page(analyse(run), run, {})
+
+    assert 1 == text.count('<tr class="limited">')
+    assert '<td class="left">rate-limited by 180 requests a minute</td>' in text

@@ -38,6 +38,15 @@ def test_late_arrivals_make_a_step_client_limited(delay_s, ttft_s, limited):
     assert not limited or reason.endswith(f"late at p99 {limit[ttft_s]}")
 
 
+@pytest.mark.parametrize(("delay_s", "limited"), [(0.049, False), (0.051, True)])
+def test_a_search_for_limits_bears_arrivals_50_ms_late(delay_s, limited):
+    """What limiters count in is seconds, however short first tokens are."""
+    reason = late_reason(late(*[delay_s] * 100, ttft_s=0.01), "limits")
+
+    assert limited == (reason is not None)
+    assert not limited or reason.endswith("(limit 50 ms)")
+
+
 def test_a_few_late_arrivals_are_forgiven():
     """One of 200 is beyond the p99."""
     assert late_reason(late(*[0.001] * 199, 0.5)) is None

@@ -3,12 +3,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from metrics.stage import Phase
+from metrics.stage import COLD_STAGE, Phase
 from reports.analyse import analyse, levels_of
-from reports.cold import ColdStart
+from reports.cold import ColdStart, cold_start_of
 from reports.load import load_run
 from reports.plots import PLOTS, title_of
 from reports.soak import soak_from
@@ -30,7 +31,24 @@ from tests.support.run_builder import META, build_run, numbered
 )
 def test_a_cold_start_is_compared_as_it_was(first_s, warm_s, says):
     """1.0 times is no difference; a first token that came sooner is no slower one."""
-    assert ColdStart((first_s,), warm_s).sentence().endswith(f"(p50 of the first stage), {says}.")
+    assert ColdStart((first_s,), warm_s).sentence().endswith(f"(p50 at 1 user), {says}.")
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [((6, 1), "(p50 at 1 user), 3.0 times less."), ((6, 8), "takes 200 ms (p50 at 6 users).")],
+)
+def test_a_cold_start_is_compared_with_the_lowest_level(tmp_path, levels, said):
+    """Cold 0.3 s; the first level's 0.2 s at 6 users are no more than its load, and not compared."""
+    warm_s = {6: 0.2, 1: 0.1, 8: 0.25}
+    cold = [make_record(stage=COLD_STAGE, phase=Phase.COLD, ttft_s=0.3)]
+    held = [
+        make_record(stage=n, started_s=10.0 * n + 1, ttft_s=warm_s[users])
+        for n, users in enumerate(levels)
+    ]
+    run = load_run(build_run(tmp_path / "r", numbered([*cold, *held]), levels=levels))
+
+    assert cold_start_of(run).sentence().endswith(said)
 
 
 def short_soak(minutes):
@@ -60,6 +78,17 @@ def test_a_soak_of_two_windows_has_no_figure():
 def test_a_soak_that_is_long_enough_still_says_no_leak():
     """45 windows."""
     assert "no leak shown" in short_soak(15).sentences()[0]
+
+
+def test_a_soak_that_scatters_too_much_claims_nothing():
+    """TTFT that jumps between 0.05 and 1 s: a doubling would not have been seen."""
+    found = samples()
+    wild = np.random.default_rng(3).choice([0.05, 1.0], len(found) // 80 + 1).repeat(80)
+    text = soak_from(8, 900.0, found.assign(ttft_s=wild[: len(found)])).sentences()[0]
+
+    assert "Soak of 15.0 minutes: too noisy to tell. ttft p50: too noisy to tell (95 %" in text
+    assert "no leak" not in text
+    assert "would not have been seen" not in text.partition("ttft p99")[0]
 
 
 def drawn(report, run):
