@@ -8,8 +8,21 @@ PREFLIGHT = "swarmgauge.preflight"
 """Master to one worker: {run_id, options}. Answered by PREFLIGHT_RESULT."""
 PREFLIGHT_RESULT = "swarmgauge.preflight_result"
 """Worker to master: the fields of ``users.preflight.PreflightResult``."""
+HELLO = "swarmgauge.hello"
+"""Worker to master, once it can hear us: {client_id}. Answered by BEGIN when a run is under way."""
+ROLL_CALL = "swarmgauge.roll_call"
+"""Master to each worker: {run_id, options, identity, asked_s}. Answered by PRESENT.
+
+``identity`` is {code, files}: hashes of the suite and of the files that options name. ``asked_s``
+is the master's wall clock."""
+PRESENT = "swarmgauge.present"
+"""Worker to master: {run_id, client_id, worker, asked_s, heard_s, answered_s, trouble}.
+
+The instants are the question's, and the worker's wall clock; ``trouble`` says why the worker cannot
+take part, or is None."""
 BEGIN = "swarmgauge.begin"
-"""Master to all workers: {run_id, options, model, include_usage, salt, folder_name, fleet}.
+"""Master to all workers: {run_id, options, identity, model, include_usage, salt, folder_name,
+fleet}.
 
 ``fleet`` names the processes that share a schedule, in the order of their shares."""
 PHASE = "swarmgauge.phase"
@@ -18,11 +31,13 @@ users}."""
 FINISH = "swarmgauge.finish"
 """Master to all workers: {run_id}. Stop the users that still run, then send FINAL."""
 TROUBLE = "swarmgauge.trouble"
-"""Worker to master: {run_id, worker, text}. The worker cannot take part, and why."""
+"""Worker to master: {run_id, client_id, worker, text}. The worker cannot take part, and why."""
+SHARE_USED = "swarmgauge.share_used"
+"""Worker to master: {run_id, client_id}. Its share of ``--max-requests`` is sent."""
 ASK_END = "swarmgauge.ask_end"
 """Worker to master: {run_id, worker, reason}. Going on makes no sense: end the run."""
 FINAL = "swarmgauge.final"
 """Worker to master: the last report, as under REPORT_KEY."""
 REPORT_KEY = "swarmgauge"
 """Where a worker's report lies in the data of Locust's ``report_to_master``: {run_id, worker,
-host, in_flight, health, rows, tallies, marks}."""
+host, in_flight, health, report, rows, tallies, marks}."""

@@ -4,29 +4,37 @@ Every record is written to the worker's own spool within a second, so that nothi
 worker, the master or the line between them dies.
 """
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
 from metrics.record import RequestRecord
-from metrics.run_files import header_line, mark_to_wire, row_line
+from metrics.run_files import mark_to_wire, row_line
+from metrics.spool import Aside, aside_line, end_line, mark_line
 from metrics.stage import Phase, PhaseMark, Stage
 from metrics.tally import TallyBook
+
+log = logging.getLogger("swarmgauge.worker")
 
 
 class Recorder:
     """The records, tallies and phase marks of one worker in one run."""
 
-    def __init__(self, spool: Path | None) -> None:
+    def __init__(self, spool: Path | None, header: bytes = b"") -> None:
         self._rows: list[list[Any]] = []
         self._marks: list[dict[str, Any]] = []
         self._book = TallyBook()
+        self._report = 0
         self._unwritten: list[list[Any]] = []
-        self._spool = None
+        self._path = spool
+        self._spool: BufferedWriter | None = None
         if spool is not None:
             spool.parent.mkdir(parents=True, exist_ok=True)
             self._spool = spool.open("xb")
-            self._spool.write(header_line())
+            self._write(header)
 
     def add(self, record: RequestRecord, gaps_s: Sequence[float]) -> None:
         """Keep one record and the gaps of its stream."""
@@ -37,8 +45,9 @@ class Recorder:
         self._book.add(record, gaps_s)
 
     def mark(self, mark: PhaseMark) -> None:
-        """Keep the beginning of a phase."""
+        """Keep the beginning of a phase; the spool has it at once, for windows hang on it."""
         self._marks.append(mark_to_wire(mark))
+        self._write(mark_line(mark))
 
     def add_health(self, stage: Stage | None, phase: Phase | None, name: str, value: float) -> None:
         """Keep one sample of the client's own health; only held windows count."""
@@ -47,24 +56,49 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what is new to the spool."""
-        if self._spool is not None and self._unwritten:
+        if self._unwritten:
             rows, self._unwritten = self._unwritten, []
-            self._spool.write(b"".join(map(row_line, rows)))
-            self._spool.flush()
+            self._write(b"".join(map(row_line, rows)))
 
-    def take(self) -> dict[str, Any]:
+    def _write(self, lines: bytes) -> None:
+        if self._spool is None:
+            return
+        try:
+            self._spool.write(lines)
+            self._spool.flush()
+        except OSError as error:
+            # The master still gets everything; a torn line may only be the last of a file.
+            log.error("%s: the spool ends here, for it cannot be written (%s)", self._path, error)
+            with suppress(OSError):
+                self._spool.close()
+            self._spool = None
+
+    def take(self, health: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
         """Everything that was not handed on yet, as plain values; the next call starts afresh.
 
-        Lists are replaced, never cleared, because the message may be packed later.
+        ``health`` are samples of the worker that go with it. Lists are replaced, never cleared,
+        because the message may be packed later. What rows cannot tell goes to the spool as well,
+        under the report's number, so that a merge adds it once; None when there is nothing such.
         """
+        self.flush()
         rows, self._rows = self._rows, []
         marks, self._marks = self._marks, []
         book, self._book = self._book, TallyBook()
-        return {"rows": rows, "marks": marks, "tallies": book.to_wire()}
+        if aside := Aside.of(book, health):
+            self._report += 1
+            self._write(aside_line(aside, self._report))
+        return {
+            "report": self._report if aside else None,
+            "health": list(health),
+            "rows": rows,
+            "marks": marks,
+            "tallies": book.to_wire(),
+        }
 
     def close(self) -> None:
         """Write the rest and close the spool."""
         self.flush()
+        self._write(end_line())
         if self._spool is not None:
             self._spool.close()
             self._spool = None

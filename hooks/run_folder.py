@@ -1,9 +1,11 @@
 """The folder of one run while it is written."""
 
+import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,9 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._requests = (path / REQUESTS_JSONL).open("xb")
+        with suppress(OSError):  # not every file system has locks
+            # Held as long as this process lives: nobody merges into a run that goes on.
+            fcntl.flock(self._requests, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._requests.write(header_line())
         self._requests.flush()
 
@@ -50,14 +55,18 @@ class RunFolder:
         book: TallyBook,
         not_reached: Iterable[int],
         health: Sequence[dict[str, Any]] = (),
+        void_reasons: Mapping[int, str] | None = None,
+        reports: Mapping[str, dict[str, Any]] | None = None,
     ) -> None:
-        """Write ``stages.json`` anew."""
+        """Write ``stages.json`` anew; ``reports`` tells which of each worker's are in it."""
         values = {
             "schema": STAGES_SCHEMA,
             "marks": list(marks),
             "tallies": book.to_wire(),
             "not_reached": sorted(not_reached),
             "health": list(health),
+            "void_reasons": {str(stage): why for stage, why in (void_reasons or {}).items()},
+            "reports": dict(reports or {}),
         }
         _write_json(self.path / STAGES_JSON, values)
 

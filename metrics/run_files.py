@@ -2,6 +2,7 @@
 
 Request rows are JSON lines: the first line of a file names the fields, each further line is one
 record's values in that order. A killed writer leaves at most one torn last line, which is skipped.
+A worker's spool has objects between the rows (``metrics/spool.py``), which readers of rows skip.
 """
 
 import json
@@ -13,6 +14,8 @@ from metrics.stage import Phase, PhaseMark, Stage
 
 RUN_SCHEMA = "swarmgauge.run/1"
 REQUESTS_SCHEMA = "swarmgauge.requests/1"
+SPOOL_SCHEMA = "swarmgauge.requests/2"
+"""Rows with objects between them."""
 STAGES_SCHEMA = "swarmgauge.stages/1"
 SUMMARY_SCHEMA = "swarmgauge.summary/1"
 
@@ -48,7 +51,8 @@ def check_schema(found: object, wanted: str, file_name: str) -> None:
         )
 
 
-def _line(values: Any) -> bytes:
+def json_line(values: Any) -> bytes:
+    """Plain values as a line of JSON."""
     return (
         json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
             "utf-8", "replace"
@@ -59,22 +63,33 @@ def _line(values: Any) -> bytes:
 
 def header_line() -> bytes:
     """The first line of a file of request rows."""
-    return _line({"schema": REQUESTS_SCHEMA, "fields": FIELD_NAMES})
+    return json_line({"schema": REQUESTS_SCHEMA, "fields": FIELD_NAMES})
 
 
 def row_line(row: Sequence[Any]) -> bytes:
     """One request row (``RequestRecord.to_row``) as a line."""
-    return _line([round(v, 7) if isinstance(v, float) else v for v in row])
+    return json_line([round(v, 7) if isinstance(v, float) else v for v in row])
 
 
 def read_rows(lines: Iterable[bytes], file_name: str = REQUESTS_JSONL) -> Iterator[RequestRecord]:
-    """The records of a file of request rows.
+    """The records of a file of request rows, also of a spool.
 
     A line that was never finished (no line end, because the writer was killed) is skipped; it can
     only be the last one.
 
     Raises:
         RunFileError: no header, a newer schema, or a finished line that does not parse.
+    """
+    for item in read_lines(lines, file_name):
+        if isinstance(item, RequestRecord):
+            yield item
+
+
+def read_lines(lines: Iterable[bytes], file_name: str) -> Iterator[RequestRecord | dict[str, Any]]:
+    """The header, then each record, and each object between the records.
+
+    Raises:
+        RunFileError: as :func:`read_rows`.
     """
     names: list[str] | None = None
     for number, line in enumerate(lines, start=1):
@@ -83,14 +98,14 @@ def read_rows(lines: Iterable[bytes], file_name: str = REQUESTS_JSONL) -> Iterat
         try:
             values = json.loads(line)
             if names is None:
-                check_schema(values.get("schema"), REQUESTS_SCHEMA, file_name)
+                check_schema(values.get("schema"), SPOOL_SCHEMA, file_name)
                 names = values["fields"]
-            else:
-                yield RequestRecord.from_row(values, names)
+            item = values if isinstance(values, dict) else RequestRecord.from_row(values, names)
         except RunFileError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RunFileError(f"{file_name} line {number}: not a request row ({error})") from None
+        yield item
 
 
 def stage_to_wire(stage: Stage) -> dict[str, Any]:

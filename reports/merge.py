@@ -137,6 +137,9 @@ def _stages(merged: Measured, before: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_WORKERS_KNOW = ("name", "url", "model", "seed", "salt", "shape", "insecure")
+
+
 def _meta_from(spools: Sequence[Spool], run_id: str) -> dict[str, Any]:
     """``run.json`` as far as the workers knew it; the run's id begins with its start in UTC."""
     told = next((spool.run for spool in spools if spool.run is not None), {})
@@ -145,6 +148,12 @@ def _meta_from(spools: Sequence[Spool], run_id: str) -> dict[str, Any]:
     except ValueError:
         start = None
     return {
+        **dict.fromkeys(_WORKERS_KNOW),
+        "settings": {},
+        "versions": {},
+        "prefix_hashes": [],
+        "slo": "",
+        "max_fail_ratio": 0.1,
         "schema": RUN_SCHEMA,
         "run_id": run_id,
         **told,
@@ -152,7 +161,10 @@ def _meta_from(spools: Sequence[Spool], run_id: str) -> dict[str, Any]:
         "ended_at": None,
         "complete": False,
         "end_reason": None,
+        "stage_plan": [],
         "workers": [],
+        "preflight": None,
+        "proxy": None,
         "notices": [f"{RUN_JSON} was lost: it was made anew from the workers' spools"],
     }
 

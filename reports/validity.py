@@ -150,10 +150,17 @@ def _level_facts(
 
 
 def _lost_in(run: SavedRun, stage: int) -> tuple[str, ...]:
-    """The lost workers whose last noted stage it is."""
+    """The lost workers whose last noted stage it is, and those that were away for some of it."""
     last = {mark.worker: mark.stage.id for mark in run.marks}
-    workers = (str(w["id"]) for w in run.meta.get("workers") or () if w.get("lost"))
-    return tuple(worker for worker in workers if last.get(worker) == stage)
+    found = []
+    for worker in run.meta.get("workers") or ():
+        missed_s = [one["missed_s"] for one in worker.get("away") or () if one["stage"] == stage]
+        if worker.get("lost"):
+            if last.get(str(worker["id"])) == stage:
+                found.append(str(worker["id"]))
+        elif missed_s:
+            found.append(f"{worker['id']} (for {max(missed_s):.0f} s)")
+    return tuple(found)
 
 
 def _workers_by_host(meta: Mapping[str, Any]) -> Counter[str]:

@@ -1,0 +1,529 @@
+"""``python -m reports merge``: what only the workers' spools still hold is added, once."""
+
+import dataclasses
+import json
+import logging
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hooks.recorder import Recorder
+from hooks.run_folder import RunFolder
+from metrics.histogram import Histogram
+from metrics.record import FIELD_NAMES
+from metrics.run_files import RunFileError, mark_from_wire, read_rows, row_line
+from metrics.spool import Aside, Numbers, aside_line, read_spool, spool_header
+from metrics.spool_merge import Measured, merge_spools
+from metrics.stage import Phase, PhaseMark, Stage
+from metrics.tally import TallyBook
+from reports.__main__ import main
+from reports.load import load_run
+from reports.merge import merge
+from reports.model import ExitCode
+from tests.support.records import make_record
+from tests.support.rendered_run import rendered, strict
+from tests.support.run_builder import META, build_run
+
+RUN_ID = META["run_id"]
+STAGE = Stage(0, "level", 2)
+IDENTITY = {
+    **{name: META[name] for name in ("schema", "run_id", "name", "url", "model", "settings")},
+    **{name: META[name] for name in ("shape", "slo", "max_fail_ratio", "seed", "salt", "insecure")},
+    **{name: META[name] for name in ("versions", "prefix_hashes")},
+}
+WORKER = {"id": "w1", "index": 1, "host": "h1"}
+
+
+def record(sequence, worker="w1", **changes):
+    """A success of the run, told apart by its sequence."""
+    values = {"run_id": RUN_ID, "started_s": 1 + sequence * 0.1, "worker": worker, **changes}
+    return make_record(sequence=sequence, **values)
+
+
+def write_spool(path, n, worker="w1", end=True, first=0, run_id=RUN_ID):
+    """A spool as a worker leaves it: a held window, ``n`` requests in reports of three each."""
+    header = spool_header({**WORKER, "id": worker}, {**IDENTITY, "run_id": run_id})
+    recorder = Recorder(path, header)
+    recorder.mark(PhaseMark(worker, STAGE, Phase.HOLD, 0.0, 2))
+    for sequence in range(first, first + n):
+        recorder.add(record(sequence, worker, run_id=run_id), [0.1] * 4)
+        if sequence % 3 == 2:
+            recorder.take()
+    recorder.take()
+    if end:
+        recorder.close()
+    return path
+
+
+def sequences(folder):
+    """The (worker, sequence) of a run's rows, in order."""
+    records = load_run(folder).records
+    return sorted(zip(records.worker, records.sequence, strict=True))
+
+
+def listing(folder):
+    """Every file below a folder and its content."""
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def inodes(folder):
+    """Every file below a folder, told from one of the same name that was written in its place."""
+    return {(path, path.stat().st_ino) for path in folder.rglob("*")}
+
+
+# --- any way of cutting and ordering them --------------------------------------------------------
+
+STEPS = st.lists(st.sampled_from(["request", "request", "mark", "health", "report"]), max_size=14)
+
+
+def play(steps, path, worker):
+    """A worker's life: its reports, and what a single process would have noted of it."""
+    recorder = Recorder(path, spool_header({**WORKER, "id": worker}, IDENTITY))
+    reports, whole, marks, health, sequence, samples = [], TallyBook(), [], [], 0, ()
+    for at_s, step in enumerate([*steps, "report"]):
+        if step == "request":
+            made = record(sequence, worker, client_delay_s=0.001 * (1 + sequence))
+            gaps_s = [0.25, 0.5 * (1 + sequence)]
+            recorder.add(made, gaps_s)
+            whole.add(made, gaps_s)
+            sequence += 1
+        elif step == "mark":
+            marks.append(PhaseMark(worker, STAGE, Phase.HOLD, float(at_s), 2))
+            recorder.mark(marks[-1])
+        elif step == "health":
+            sample = {"worker": worker, "at_s": float(at_s), "resident_mib": 1.5}
+            samples += (sample,)
+            recorder.add_health(STAGE, Phase.HOLD, "loop_lag_s", 0.125)
+            whole.stage(0).health["loop_lag_s"].add(0.125)
+            health.append(sample)
+        else:
+            reports.append(recorder.take(samples))
+            samples = ()
+    recorder.close()
+    return reports, whole, marks, health
+
+
+def master_of(reports):
+    """What the master has of the reports that it received, as its files hold it."""
+    book, known = TallyBook(), Measured()
+    for worker, report in reports:
+        book.merge(TallyBook.from_wire(report["tallies"]))
+        rows = [spelled(row) for row in report["rows"]]
+        known.records += read_rows([spool_header(WORKER, IDENTITY), *rows])
+        known.marks += map(mark_from_wire, report["marks"])
+        known.aside.health += report["health"]
+        if report["report"]:
+            known.reports.setdefault(worker, Numbers()).add(report["report"])
+    known.aside = Aside.of(book, known.aside.health)
+    return known
+
+
+def spelled(row):
+    """A row as the file spells it."""
+    return row_line(row)
+
+
+def facts(measured, book):
+    """Everything that is measured, in a form without order."""
+    book = book.to_wire()
+    for tally in book.values():
+        for histogram in (
+            tally["failed_latency_s"],
+            *tally["latency"].values(),
+            *tally["health"].values(),
+        ):
+            counts = zip(histogram.pop("keys"), histogram.pop("counts"), strict=True)
+            histogram["counts"] = dict(counts)
+            histogram["total"] = pytest.approx(histogram["total"])
+    health = sorted(json.dumps(sample, sort_keys=True) for sample in measured.aside.health)
+    return set(measured.records), set(measured.marks), book, health
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_L03_any_order_repetition_and_cut_of_spools_gives_what_one_process_would_have(data):
+    """However many reports the master had, and with torn and doubled copies beside the whole."""
+    workers = [f"w{number}" for number in range(data.draw(st.integers(1, 3)))]
+    with tempfile.TemporaryDirectory() as name:
+        truth, received, spools, truth_book = Measured(), [], [], TallyBook()
+        for worker in workers:
+            path = Path(name) / f"{worker}.jsonl"
+            reports, book, marks, health = play(data.draw(STEPS), path, worker)
+            content = path.read_bytes()
+            cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=2))
+            copies = [content, *(content[:cut] for cut in cuts)]
+            spools += [read_spool(copy.splitlines(keepends=True), worker) for copy in copies]
+            came = data.draw(st.lists(st.sampled_from(reports), unique_by=id))
+            received += [(worker, report) for report in came]
+            truth.records += read_rows(content.splitlines(keepends=True))
+            truth.marks += marks
+            truth_book.merge(book)
+            truth.aside.health += health
+    known = master_of(received)
+    order = data.draw(st.permutations(spools))
+    at_once, _ = merge_spools(known, order, "requests.jsonl")
+    one_by_one = known
+    for spool in order:
+        one_by_one, _ = merge_spools(one_by_one, [spool], "requests.jsonl")
+
+    assert facts(truth, truth_book) == facts(at_once, at_once.book())
+    assert facts(truth, truth_book) == facts(one_by_one, one_by_one.book())
+
+
+@given(st.lists(st.integers(1, 12)), st.integers(0, 14))
+def test_numbers_of_reports_are_known_in_any_order_and_with_holes(noted, asked):
+    """Exactly those that were noted, also when some never came; and the file keeps them."""
+    numbers = Numbers()
+    for number in noted:
+        numbers.add(number)
+
+    assert (asked in noted) == (asked in numbers)
+    assert numbers == Numbers.from_wire(json.loads(json.dumps(numbers.to_wire())))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 9), st.integers(0, 20_000))
+def test_O03_a_torn_spool_gives_every_whole_line_before_the_cut(n, cut):
+    """And no more; a spool that is cut in its first line gives nothing."""
+    with tempfile.TemporaryDirectory() as name:
+        content = write_spool(Path(name) / "w1.jsonl", n).read_bytes()[:cut]
+    rows = [line for line in content.splitlines(keepends=True)[1:] if line.startswith(b"[")]
+    whole = [line for line in rows if line.endswith(b"\n")]
+    spool = read_spool(content.splitlines(keepends=True), "w1")
+
+    merged, added = merge_spools(Measured(), [spool] if spool.run_ids else [], "-")
+
+    assert len(whole) == len(merged.records)
+    assert len(whole) == sum(part.new_requests for part in added.values())
+
+
+# --- a run's folder ------------------------------------------------------------------------------
+
+
+def test_L03_what_is_only_in_a_spool_is_added_and_told(tmp_path, capsys):
+    """Two of five requests were with the master: three are new, and the old rows are kept."""
+    folder = build_run(tmp_path / "r", [record(0), record(1)])
+    rendered(folder)
+    old = (folder / "requests.parquet").read_bytes()
+    spool = write_spool(tmp_path / "far" / "w1.jsonl", 5)
+
+    main(["merge", str(folder), str(spool)])
+
+    assert "worker w1: 5 requests, 3 of them new\n" in capsys.readouterr().out
+    assert [("w1", n) for n in range(5)] == sequences(folder)
+    assert old == (folder / "requests.before-merge.parquet").read_bytes()
+    assert 5 == strict(folder / "summary.json")["totals"]["offered"]
+    assert any("3 requests were added" in n for n in strict(folder / "summary.json")["notices"])
+
+
+def test_a_second_merge_changes_nothing(tmp_path):
+    """The same spool again, and the folder's own: no file of the run is written anew."""
+    folder = build_run(tmp_path / "r", [record(0)])
+    rendered(folder)
+    spool = write_spool(tmp_path / "w1.jsonl", 5)
+    merge(folder, [spool])
+    before, files = listing(folder), inodes(folder)
+
+    again, own = merge(folder, [spool]), merge(folder, [])
+
+    assert ["worker w1: 5 requests, none new"] == again.lines() == own.lines()
+    assert before == listing(folder)
+    assert files == inodes(folder)
+
+
+def test_M12_gaps_and_windows_come_back_from_spools_alone(tmp_path):
+    """Rows, marks and chunk gaps of two workers; identity from the header; partial, exit 4."""
+    folder = tmp_path / "r"
+    spools = [write_spool(tmp_path / f"{w}.jsonl", n, w) for w, n in (("w1", 7), ("w2", 4))]
+
+    result = merge(folder, spools)
+    code, summary, text = rendered(folder)
+
+    assert any("run.json was missing" in line for line in result.lines())
+    assert 11 == summary["totals"]["ok"]
+    assert 4 * 11 == load_run(folder).book.stage(0).latency["chunk_gap_s"].n
+    run = strict(folder / "run.json")
+    assert RUN_ID == run["run_id"]
+    assert (False, None) == (run["complete"], run["ended_at"])
+    assert "2026-01-02T03:04:05.000+00:00" == run["started_at"]
+    assert ["h1", "h1"] == [worker["host"] for worker in run["workers"]]
+    assert {"partial"} == {f["rule"] for f in summary["validity"] if f["severity"] == "invalid"}
+    assert ExitCode.INVALID == code
+    assert "http://127.0.0.1:8000" in text
+
+
+def test_L05_a_merged_run_is_the_run_that_lost_nothing(tmp_path):
+    """Every figure of the summary is the same, whether the master had all or only half."""
+    summaries = []
+    for name, known in (("all", 8), ("half", 4)):
+        folder = build_run(tmp_path / name, [record(n) for n in range(known)], levels=(2,))
+        stages = strict(folder / "stages.json")
+        if name == "half":
+            # The reports of the first four were the only ones to come.
+            stages["reports"] = {"w1": {"last": 1, "missed": []}}
+            book = TallyBook()
+            for n in range(3):
+                book.add(record(n), [0.1] * 4)
+            stages["tallies"] = book.to_wire()
+            (folder / "stages.json").write_text(json.dumps(stages))
+            merge(folder, [write_spool(tmp_path / "w1.jsonl", 8)])
+        rendered(folder)
+        # Sums of floats come out alike but for their last digits.
+        text = (folder / "summary.json").read_text()
+        summary = json.loads(text, parse_float=lambda digits: round(float(digits), 9))
+        summaries.append({k: v for k, v in summary.items() if k != "notices"})
+
+    assert summaries[0] == summaries[1]
+
+
+def test_O13_a_merged_run_accounts_for_every_request(tmp_path):
+    """Tallies that were saved before the last rows came: after a merge both agree."""
+    folder = build_run(tmp_path / "r", [record(n) for n in range(4)])
+    fewer = build_run(tmp_path / "fewer", [record(0)])
+    (folder / "stages.json").write_bytes((fewer / "stages.json").read_bytes())
+    _, before, _ = rendered(folder)
+
+    merge(folder, [write_spool(tmp_path / "w1.jsonl", 6)])
+    _, after, _ = rendered(folder)
+
+    assert any("tallies disagree" in f["evidence"] for f in before["validity"])
+    assert not any("tallies disagree" in f["evidence"] for f in after["validity"])
+    assert 6 == after["totals"]["offered"]
+
+
+def test_a_lost_worker_is_resolved_but_its_stage_stays_void(tmp_path):
+    """What it measured is all there now; the level it was lost in still had too few users."""
+    workers = [{"id": "w1", "index": 1, "host": "h", "lost": True, "wall_offset_s": None}]
+    folder = build_run(tmp_path / "r", [record(0)], workers=workers)
+    stages = strict(folder / "stages.json")
+    stages["marks"] = [m for m in stages["marks"] if m["phase"] == "hold"]
+    (folder / "stages.json").write_text(json.dumps(stages))
+    _, before, _ = rendered(folder)
+
+    merge(folder, [write_spool(tmp_path / "w1.jsonl", 3, end=False)])
+    _, after, _ = rendered(folder)
+
+    def lost(summary):
+        return [f["evidence"] for f in summary["validity"] if f["rule"] == "worker_lost"]
+
+    assert any("only in the spool" in text for text in lost(before))
+    assert not any("only in the spool" in text for text in lost(after))
+    assert any("w1 lost while it ran" in text for text in lost(after))
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_a_worker_of_a_killed_master_was_lost_unless_it_closed_its_spool(tmp_path, end):
+    """Nobody was left to note it."""
+    folder = build_run(tmp_path / "r", [], ended_at=None, complete=False, workers=[])
+
+    merge(folder, [write_spool(tmp_path / "w1.jsonl", 3, end=end)])
+
+    assert [not end] == [worker["lost"] for worker in strict(folder / "run.json")["workers"]]
+
+
+def test_a_spool_of_an_older_version_is_merged(tmp_path):
+    """Rows alone, under the first schema; what it cannot tell is left as it was."""
+    folder = build_run(tmp_path / "r", [record(0)])
+    spool = build_run(tmp_path / "old", [record(n) for n in range(3)]) / "requests.jsonl"
+
+    merge(folder, [spool])
+
+    assert 3 == len(load_run(folder).records)
+    assert 4 == load_run(folder).book.stage(0).latency["chunk_gap_s"].n
+
+
+def test_a_spool_of_an_older_version_alone_is_a_run(tmp_path):
+    """It tells whose run it is and no more: all faces of a report can still be written."""
+    spool = build_run(tmp_path / "old", [record(n) for n in range(3)]) / "requests.jsonl"
+
+    merge(tmp_path / "r", [spool])
+    code, summary, _ = rendered(tmp_path / "r")
+
+    assert ExitCode.INVALID == code
+    assert (RUN_ID, 3) == (summary["run_id"], summary["totals"]["ok"])
+
+
+def test_Parquet_of_an_older_version_is_the_same_request(tmp_path):
+    """A column that it lacks, or has no values in, is no difference."""
+    folder = build_run(tmp_path / "r", [record(0)])
+    rendered(folder)
+    table = pd.read_parquet(folder / "requests.parquet").drop(columns=["read_mode"])
+    table["noticed_late_s"] = float("nan")
+    table.to_parquet(folder / "requests.parquet", index=False)
+
+    result = merge(folder, [write_spool(tmp_path / "w1.jsonl", 2)])
+
+    assert ["worker w1: 2 requests, 1 of them new"] == result.lines()
+
+
+# --- refused -------------------------------------------------------------------------------------
+
+
+def test_a_spool_of_another_run_is_refused(tmp_path, capsys):
+    """Exit 2 with both runs' ids; nothing is written."""
+    folder = build_run(tmp_path / "r", [record(0)])
+    spool = write_spool(tmp_path / "w1.jsonl", 3, first=10, run_id="20200101T000000Z-other")
+    before = listing(folder)
+
+    assert ExitCode.USAGE == main(["merge", str(folder), str(spool)])
+    told = capsys.readouterr().err
+    assert "20200101T000000Z-other" in told
+    assert RUN_ID in told
+    assert str(spool) in told
+    assert before == listing(folder)
+
+
+def test_two_tellings_of_one_request_are_refused_with_both(tmp_path, capsys):
+    """The field, both values and both files are named; nothing is written."""
+    folder = build_run(tmp_path / "r", [record(1, completion_tokens=6)])
+    spool = write_spool(tmp_path / "w1.jsonl", 3)
+    before = listing(folder)
+
+    assert ExitCode.USAGE == main(["merge", str(folder), str(spool)])
+    told = capsys.readouterr().err
+    for word in ("request 1 of worker w1", "completion_tokens is 6 there and 5 here"):
+        assert word in told
+    assert str(folder / "requests.jsonl") in told
+    assert str(spool) in told
+    assert before == listing(folder)
+
+
+def test_a_run_that_still_goes_on_is_refused(tmp_path):
+    """The master's lock ends with its file of rows."""
+    folder = build_run(tmp_path / "r", [])
+    (folder / "requests.jsonl").unlink()
+    running = RunFolder(folder)
+    spool = write_spool(tmp_path / "w1.jsonl", 3)
+
+    with pytest.raises(RunFileError, match="still goes on"):
+        merge(folder, [spool])
+    running.close()
+    assert 3 == merge(folder, [spool]).added["w1"].new_requests
+
+
+@pytest.mark.parametrize(
+    ("spool", "says"),
+    [
+        (None, "no spool was given"),
+        ("none.jsonl", "cannot be read"),
+        ("empty", "no spool in this folder"),
+        ("garbled.jsonl", "line 2"),
+        ("torn.jsonl", "no spool tells which run"),
+    ],
+)
+def test_a_spool_that_cannot_be_used_is_told(tmp_path, capsys, spool, says):
+    """One line, exit code 2, and no folder is made."""
+    (tmp_path / "empty").mkdir()
+    header = spool_header(WORKER, IDENTITY)
+    (tmp_path / "garbled.jsonl").write_bytes(header + b'{"mark": 3}\n')
+    (tmp_path / "torn.jsonl").write_bytes(header[:40])
+    given_spools = [] if spool is None else [str(tmp_path / spool)]
+
+    assert ExitCode.USAGE == main(["merge", str(tmp_path / "r"), *given_spools])
+    told = capsys.readouterr().err
+    assert says in told
+    assert 1 == len(told.strip().splitlines())
+    assert not (tmp_path / "r").exists()
+
+
+def test_O06_a_worker_with_an_awkward_name_stays_inside_the_folder(tmp_path):
+    """Its spool is copied under a safe name, and once only."""
+    folder = build_run(tmp_path / "r", [], workers=[])
+    spool = write_spool(tmp_path / "far" / "s.jsonl", 2, worker="../../etc/x")
+
+    merge(folder, [spool])
+    merge(folder, [spool])
+
+    assert [".-.-etc-x.jsonl"] == [
+        path.name.replace("..", ".") for path in (folder / "spool").iterdir()
+    ]
+    assert 2 == len(load_run(folder).records)
+
+
+# --- the worker's side ---------------------------------------------------------------------------
+
+
+def test_O03_marks_and_rows_are_in_the_spool_before_anything_else_happens(tmp_path):
+    """A mark at once, rows with the next flush, gaps with the report: no close is needed."""
+    path = tmp_path / "w1.jsonl"
+    recorder = Recorder(path, spool_header(WORKER, IDENTITY))
+    mark = PhaseMark("w1", STAGE, Phase.HOLD, 0.5, 2)
+
+    def now():
+        return read_spool(path.read_bytes().splitlines(keepends=True), "w1")
+
+    recorder.mark(mark)
+    assert [mark] == now().marks
+    recorder.add(record(0), [0.1, 0.2])
+    recorder.flush()
+    assert [record(0)] == now().records
+    assert {} == now().asides
+    assert 1 == recorder.take()["report"]
+    assert 2 == now().asides[1].by_stage[0]["chunk_gap_s"].n
+    assert not now().ended
+    recorder.close()
+    assert now().ended
+
+
+def test_a_report_without_gaps_or_health_is_no_line_of_its_own(tmp_path):
+    """An idle worker's spool does not grow."""
+    path = tmp_path / "w1.jsonl"
+    recorder = Recorder(path, spool_header(WORKER, IDENTITY))
+    before = path.stat().st_size
+
+    assert [None, None, None] == [recorder.take()["report"] for _ in range(3)]
+    assert before == path.stat().st_size
+
+
+def test_O11_a_report_takes_no_more_room_for_more_gaps():
+    """A hundred times the gaps of the same spread: no more than a few digits more."""
+
+    def line(n):
+        histogram = Histogram()
+        histogram.add_many([0.01 * 1.01**k for k in range(200)] * n)
+        return len(aside_line(Aside({0: {"chunk_gap_s": histogram}}), 1))
+
+    assert line(100) < 1.5 * line(1)
+    assert line(100) < 3_000
+
+
+def test_a_spool_that_cannot_be_written_loses_no_report(tmp_path, monkeypatch, caplog):
+    """A full disk: it is told once, and the master gets every row all the same."""
+    recorder = Recorder(tmp_path / "w1.jsonl", spool_header(WORKER, IDENTITY))
+
+    class Full:
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+        def close(self):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(recorder, "_spool", Full())
+    with caplog.at_level(logging.ERROR):
+        for sequence in range(3):
+            recorder.add(record(sequence), [0.1])
+            recorder.flush()
+        report = recorder.take()
+        recorder.close()
+
+    assert 3 == len(report["rows"])
+    assert 1 == len([line for line in caplog.messages if "No space left" in line])
+
+
+def test_every_field_of_a_record_goes_through_parquet_unchanged(tmp_path):
+    """So that a row in the folder and the same row in a spool are one."""
+    full = dataclasses.replace(
+        record(0),
+        **{"lost_sent_s": (0.1, 0.2), "lost_end_s": (0.15, 0.25), "lost_status": (429, 0)},
+        **{"error_sample": "a\ttab", "session": "s", "turn": 3, "cached_tokens": 4},
+    )
+    folder = build_run(tmp_path / "r", [full])
+    rendered(folder)
+    spool = build_run(tmp_path / "s", [full]) / "requests.jsonl"
+
+    assert ["worker w1: 1 request, none new"] == merge(folder, [spool]).lines()
+    assert set(FIELD_NAMES) <= set(pd.read_parquet(folder / "requests.parquet").columns)
