@@ -18,6 +18,9 @@ from metrics.record import FIELD_NAMES
 from metrics.stage import COLD_STAGE, Phase, Stage
 from shapes.plan import Progress
 
+_FAILED = frozenset(outcome.value for outcome in Outcome if outcome.failed)
+_NO_ANSWER = frozenset({Outcome.CANCELLED.value, Outcome.NOT_SENT.value})
+"""What this client did not wait for, or never sent: the endpoint has no part in it."""
 _PLACES = {name: place for place, name in enumerate(FIELD_NAMES)}
 _SETTLED = frozenset({Phase.SETTLE.value, Phase.HOLD.value})
 
@@ -100,16 +103,17 @@ class LevelWatch:
         """How far the stage is."""
         seen = self._stages[stage]
         held = _held(seen)
+        failed = [one for one in held if one.outcome in _FAILED]
         latencies_s = [one.latency_s for one in held if one.outcome == Outcome.OK.value]
         ok = len(latencies_s)
         return Progress(
             warm_users=len(seen.warm),
             ok=ok,
-            failed=len(held) - ok,
+            failed=len(failed),
             ended=len(seen.ended),
             mean_latency_s=sum(latencies_s) / ok if ok else 0.0,
             spoilt=stage in self._spoilt,
-            rate_limited=sum(one.status == 429 for one in held),
+            rate_limited=sum(one.status == 429 for one in failed),
         )
 
     def attempts(self, stage: int | None = None) -> Attempts:
@@ -124,7 +128,8 @@ class LevelWatch:
         outcomes: dict[str, int] = {}
         for one in held:
             outcomes[one.outcome] = outcomes.get(one.outcome, 0) + 1
-        limited = [one for one in held if one.status == 429]
+        failed = [one for one in held if one.outcome in _FAILED]
+        limited = [one for one in failed if one.status == 429]
         accepted_s = self._aligned_s(stage.id, good)
         refused_s = [began_s for began_s, _ in self._aligned_s(stage.id, limited)]
         return Level(
@@ -134,9 +139,9 @@ class LevelWatch:
             tpot_s=[one.tpot_s for one in streams if one.tpot_s is not None],
             latency_s=[one.latency_s for one in good],
             think_s=sum(one.think_s for one in held) / len(held) if held else 0.0,
-            requests=len(held),
+            requests=sum(one.outcome not in _NO_ANSWER for one in held),
             rate_limited=len(limited),
-            failed=len(held) - len(good) - len(limited),
+            failed=len(failed) - len(limited),
             outcomes=outcomes,
             void=self._voids.get(stage.id),
             client_limited=stage.id in self._client_limited,

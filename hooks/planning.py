@@ -152,12 +152,34 @@ def refusal(settings: Settings, workers: int) -> str | None:
             f"--max-in-flight {most}: each of the {workers} workers needs one at least; write "
             f"{workers} or more, or start fewer workers"
         )
+    if settings.shape == "knee" and (too_few := _search_bounded(settings, workers)) is not None:
+        return too_few
     if settings.shape == "limits" and settings.retrying.retries:
         return (
             f"--retries {settings.retrying.retries}: leave it out with --shape limits, where "
             "retries of refused requests would be more load than its rates say"
         )
     return too_many_users(settings, workers)
+
+
+def _search_bounded(settings: Settings, workers: int) -> str | None:
+    """Why the client itself would end the search, so that what it finds would not be tested."""
+    most, users = settings.max_in_flight, settings.users
+    # Users and slots are shared out one by one: the worker with the most users may have the fewest.
+    needed = users if workers <= 1 else workers * -(-users // workers)
+    if most and most < needed:
+        return (
+            f"--max-in-flight {most}: a search up to {users} users needs as many requests in "
+            f"flight, or the client itself would be the limit that it finds; leave it out, write "
+            f"{needed} or more, or search only up to {most // max(1, workers) * max(1, workers)} "
+            "users (-u)"
+        )
+    if settings.leaving.ratio >= 1:
+        return (
+            "--cancel-ratio 1: a search reads successes, and no user would wait for one; write a "
+            "smaller share"
+        )
+    return None
 
 
 def too_many_users(settings: Settings, workers: int) -> str | None:

@@ -15,8 +15,10 @@ FEWEST_WINDOWS = 30
 FEWEST_IN_WINDOW = 10
 P_LIMIT = 0.01
 CHANGE_LIMIT_RATIO = 0.05
+NOISY_RATIO = 1.0
 _ROUNDING = 1e-9
 """What is left of a straight line is rounding, whose correlation means nothing."""
+_MOST_CORRELATION = 0.98
 _Z95, _Z99 = 1.960, 2.576
 """Two-sided points of the normal distribution."""
 
@@ -48,6 +50,11 @@ class Drift:
             and abs(self.change_ratio) > CHANGE_LIMIT_RATIO
         )
 
+    @property
+    def noisy(self) -> bool:
+        """Whether the windows scatter so much that not even a doubling would be seen."""
+        return not self.shown and self.detectable_ratio >= NOISY_RATIO
+
     def sentence(self) -> str:
         """What may be said, with the interval, or what would have been seen."""
         interval = f"95 % interval {self.low_ratio:+.1%} to {self.high_ratio:+.1%}"
@@ -59,6 +66,8 @@ class Drift:
         if self.windows < FEWEST_WINDOWS:
             return f"no drift shown: {self.windows} windows, and {FEWEST_WINDOWS} are needed"
         smallest = max(self.detectable_ratio, CHANGE_LIMIT_RATIO)
+        if self.noisy:
+            return f"too noisy to tell ({interval})"
         return (
             f"no drift shown: a change below {smallest:.0%} would not have been seen ({interval})"
         )
@@ -107,10 +116,12 @@ def find_drift(
     slopes = np.sort(_pair_slopes(times, series))
     slope = float(np.median(slopes))
     factor = _variance_factor(series - slope * times, median)
-    variance = _kendall_variance(series) * factor
+    deviation = math.sqrt(_kendall_variance(series) * factor)
+    # So many windows would say as much if they were independent.
+    freedom = max(1.0, n / factor - 1)
     s = float(np.sign(slopes).sum())
-    low, high = _slope_interval(slopes, _Z95 * math.sqrt(variance))
-    low99, high99 = _slope_interval(slopes, _Z99 * math.sqrt(variance))
+    low, high = _slope_interval(slopes, _as_t(_Z95, freedom) * deviation)
+    low99, high99 = _slope_interval(slopes, _as_t(_Z99, freedom) * deviation)
     whole = float(times[-1] - times[0]) * n / (n - 1)
     return Drift(
         windows=n,
@@ -118,7 +129,7 @@ def find_drift(
         change_ratio=slope * whole / median,
         low_ratio=low * whole / median,
         high_ratio=high * whole / median,
-        p_value=_p_value(s, variance),
+        p_value=_p_value(s, deviation, freedom),
         variance_factor=factor,
         detectable_ratio=(high99 - low99) / 2 * whole / median,
     )
@@ -141,8 +152,9 @@ def _variance_factor(detrended: FloatArray, scale: float) -> float:
     """How much wider autocorrelated windows make the test; never narrower.
 
     Hamed and Rao's sum, over those lags of at most a quarter of the series whose correlation is
-    significant, since the others are noise. In short series that misses the tail of the sum, so
-    that it is at least what a first-order process with the first lag's correlation would have.
+    significant, since the others are noise. In short series that misses much of the sum, so that
+    it is at least what a first-order process with the first lag's correlation would have,
+    significant or not: of 30 windows correlated by a half every other series shows no lag that is.
     """
     n = detrended.size
     if float(np.ptp(detrended)) <= scale * _ROUNDING:
@@ -155,9 +167,9 @@ def _variance_factor(detrended: FloatArray, scale: float) -> float:
         correlation = float((centred[lag:] * centred[:-lag]).sum()) / power
         if abs(correlation) > _Z95 / math.sqrt(n):
             total += (n - lag) * (n - lag - 1) * (n - lag - 2) * correlation
-            if lag == 1:
-                # Detrending takes some of the correlation away (Kendall's bias).
-                first = min(0.95, correlation + (1 + 4 * correlation) / n)
+        if lag == 1:
+            # The slope and the mean take some of the correlation away (Marriott and Pope).
+            first = min(_MOST_CORRELATION, max(0.0, (n * correlation + 1.5) / max(1, n - 4)))
     hamed_rao = 1 + 2 * total / (n * (n - 1) * (n - 2))
     return max(1.0, hamed_rao, (1 + first) / (1 - first))
 
@@ -169,9 +181,22 @@ def _slope_interval(slopes: FloatArray, half: float) -> tuple[float, float]:
     return float(slopes[below]), float(slopes[above])
 
 
-def _p_value(s: float, variance: float) -> float:
-    """Two-sided, by the normal approximation with its continuity correction."""
-    if s == 0 or variance <= 0:
+def _p_value(s: float, deviation: float, freedom: float) -> float:
+    """Two-sided, with the continuity correction, by Student's t: the factor is an estimate too."""
+    if s == 0 or deviation <= 0:
         return 1.0
-    z = (abs(s) - 1) / math.sqrt(variance)
+    t = (abs(s) - 1) / deviation
+    # Wallace's approximation.
+    z = _wallace(freedom) * math.sqrt(freedom * math.log1p(t * t / freedom))
     return math.erfc(z / math.sqrt(2))
+
+
+def _as_t(z: float, freedom: float) -> float:
+    """The point of Student's t that is as far out as ``z`` is of the normal distribution."""
+    # Far beyond what any number of windows reaches, an overflow would be of no use.
+    exponent = min(700.0, (z / _wallace(freedom)) ** 2 / freedom)
+    return math.sqrt(freedom * math.expm1(exponent))
+
+
+def _wallace(freedom: float) -> float:
+    return (8 * freedom + 1) / (8 * freedom + 3)

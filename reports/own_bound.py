@@ -5,7 +5,6 @@ from typing import Any
 
 from metrics.stage import Stage
 from reports.model import StageRow
-from reports.wording import count
 
 
 def own_bound(meta: Mapping[str, Any], stage: Stage | StageRow) -> str | None:
@@ -27,11 +26,9 @@ def own_bound_notices(meta: Mapping[str, Any], rows: Sequence[StageRow]) -> list
         return []
     *first, last = map(str, bounded)
     users = f"{', '.join(first)} and {last}" if first else last
-    most = _most(meta)
     return [
-        f"--max-in-flight {most} let {count(most, 'request')} be under way at once, so that at "
-        f"{users} users the client itself was the limit: no knee is read from there; leave it out "
-        "for that"
+        f"--max-in-flight {_most(meta)}: at {users} users the client itself was the limit, so that "
+        "no knee is read from there; leave it out for that"
     ]
 
 

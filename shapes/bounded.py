@@ -1,5 +1,6 @@
 """A plan that can be ended from outside: for a budget, or because going on makes no sense."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,8 @@ class EndKind(StrEnum):
     """The load has cost what it may."""
     QUOTA = "quota"
     """The endpoint's quota is used up: no request can succeed any more."""
+    REQUESTS = "requests"
+    """All requests that were asked for are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class BoundedPlan:
     def not_reached(self) -> frozenset[int]:
         """The ids of stages whose users never all ran."""
         return self._plan.not_reached
+
+    @property
+    def void_reasons(self) -> Mapping[int, str]:
+        """Why the search set stages aside while it ran, by their ids."""
+        return self._plan.void_reasons
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -1,5 +1,7 @@
 """A cold start before any plan: nobody asks for a while, then a few single requests do."""
 
+from collections.abc import Mapping
+
 from metrics.stage import COLD_REQUESTS, COLD_STAGE, Phase, Stage
 from shapes.plan import Directive, Observation, Plan
 
@@ -26,6 +28,11 @@ class ColdStartPlan:
     def not_reached(self) -> frozenset[int]:
         """As the other plan has it."""
         return self._plan.not_reached
+
+    @property
+    def void_reasons(self) -> Mapping[int, str]:
+        """Why the search set stages aside while it ran, by their ids."""
+        return self._plan.void_reasons
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -5,9 +5,14 @@ level (the burst of their start is over), then until the wanted successes have c
 bounds it. After a void level nobody asks for a while before the next one.
 """
 
+from collections.abc import Mapping
+
+from metrics.knee import verdict
+from metrics.knee_assess import assess
 from metrics.knee_level import Level
 from metrics.knee_result import KneeEstimate
 from metrics.knee_search import SLOW_S, KneeSearch, LevelOrder, OrderKind
+from metrics.more_levels import more_levels
 from metrics.stage import Phase, Stage
 from shapes.plan import Directive, Observation, Progress, ramp_limit_s
 
@@ -62,6 +67,15 @@ class KneePlan:
         return frozenset(self._not_reached)
 
     @property
+    def void_reasons(self) -> Mapping[int, str]:
+        """Why levels were set aside while they ran, by their ids."""
+        return {
+            level.stage: level.void
+            for level in self._search.levels
+            if level.stage is not None and level.void is not None
+        }
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The levels held so far and the present one; the drain once it has begun."""
         return tuple(self._stages)
@@ -80,7 +94,7 @@ class KneePlan:
     def result(self) -> KneeEstimate | None:
         """The verdict; None while the search goes on."""
         wish = self._search.next()
-        return wish if isinstance(wish, KneeEstimate) else None
+        return self._advised(wish) if isinstance(wish, KneeEstimate) else None
 
     @property
     def orders(self) -> tuple[LevelOrder, ...]:
@@ -216,8 +230,16 @@ class KneePlan:
         else:
             self._stages.append(Stage(number, "drain", 0))
             ended = f" ({self.ended_by})" if self.ended_by else ""
-            self._reason = f"the search is over{ended}: {wish.sentence()}"
+            self._reason = f"the search is over{ended}: {self._advised(wish).sentence()}"
             self._enter(Phase.DRAIN, seen)
+
+    def _advised(self, found: KneeEstimate) -> KneeEstimate:
+        """The verdict with advice that helps: more users are no help when a budget was spent."""
+        search = self._search
+        if search.ended_by is None:
+            return found
+        advice = more_levels("knee", ended_early=True)
+        return verdict(assess(search.levels), *advice, search.settings.slo_ratio)
 
     def _enter(self, phase: Phase, seen: Observation) -> None:
         self._phase = phase

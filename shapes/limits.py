@@ -1,6 +1,7 @@
 """The search for a rate limit as a load plan: holds the steps that are wanted, then drains."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from metrics.backlog import backlog_trend
@@ -62,6 +63,11 @@ class LimitsPlan:
     def not_reached(self) -> frozenset[int]:
         """The ids of steps that were never held."""
         return frozenset(self._not_reached)
+
+    @property
+    def void_reasons(self) -> Mapping[int, str]:
+        """None is set aside."""
+        return {}
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -1,7 +1,7 @@
 """A plan of steps: each ramps until its users are there, settles, and is held; then a drain."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from metrics.stage import Phase, Stage
@@ -39,6 +39,11 @@ class StepPlan:
     def not_reached(self) -> frozenset[int]:
         """The ids of stages whose users never all ran."""
         return frozenset(self._not_reached)
+
+    @property
+    def void_reasons(self) -> Mapping[int, str]:
+        """None is set aside."""
+        return {}
 
     @property
     def stages(self) -> tuple[Stage, ...]:

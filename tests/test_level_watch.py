@@ -93,6 +93,21 @@ def test_failures_and_refusals_are_counted_apart():
     assert 3 == watch.progress(3).failed
 
 
+def test_who_was_left_or_never_asked_has_not_failed():
+    """2 users left, one of them while it waited out a 429, and 1 request was never sent: of 4 that
+    were asked to their end 1 failed. In the report it is the same."""
+    left = failed_record(Outcome.CANCELLED, None, stage=3, started_s=11.0)
+    left_refused = failed_record(Outcome.CANCELLED, 429, stage=3, started_s=11.0)
+    unsent = failed_record(Outcome.NOT_SENT, None, stage=3, started_s=11.0)
+    broken = failed_record(stage=3, started_s=11.0)
+    answered = [record(11.0) for _ in range(3)]
+    watch = watching(report(*answered, left, left_refused, unsent, broken, marks=[mark()]))
+
+    level, progress = watch.level(LEVEL, 5.0), watch.progress(3)
+    assert (4, 0, 1) == (level.requests, level.rate_limited, level.failed)
+    assert (3, 1, 0, 7) == (progress.ok, progress.failed, progress.rate_limited, progress.ended)
+
+
 def test_means_are_those_of_the_records():
     """TTFT, time per token and latency; a plain answer has its end as latency and no TTFT."""
     plain = record(12.0, 3.0, streamed=False, ttft_s=None, last_token_s=None)

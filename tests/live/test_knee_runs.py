@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from tests.support.nginx_server import nginx, requires_nginx
+from tests.support.nginx_server import holding_nginx, nginx, requires_nginx
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log
 
@@ -62,12 +62,14 @@ def test_L09_without_a_queue_no_knee_is_claimed(tmp_path):
 
 
 def test_L12_a_rate_limit_is_no_knee(tmp_path):
-    """429s end the climb long before a queue does."""
+    """429s end the climb long before a queue does, and are no failure of the run."""
     found, _ = search(tmp_path, "slots-48", 64, server=("--rpm", "300", "--limit-span-s", "2"))
 
     assert "rate_limited" == found.summary["knee"]["status"]
     assert found.summary["knee"]["users"] is None
     assert "rate limit" in found.summary["knee"]["reason"]
+    assert found.summary["totals"]["failed"] > 0.1 * found.summary["totals"]["offered"]
+    assert found.sound, found.output[-2000:]
 
 
 @requires_nginx
@@ -84,6 +86,60 @@ def test_an_nginx_that_buffers_hides_nothing(tmp_path):
 
     assert "knee" == found.summary["knee"]["status"]
     assert 8 == pytest.approx(found.summary["knee"]["users"], abs=1)
+
+
+@requires_nginx
+def test_an_nginx_that_compresses_streams_hides_the_queue(tmp_path):
+    """A hop that compresses event streams holds each until it is whole: the verdict is the hidden
+    queue's, and near the slots. Directly, the same server's knee shows in TTFT."""
+    with (
+        simulator("--profile", "slots-8") as url,
+        holding_nginx(tmp_path / "nginx", url) as front,
+    ):
+        shape = ("--shape", "knee", "-u", "32")
+        found = run_headless(
+            tmp_path / "runs", *("--host", front.url, *shape, *TRAFFIC), limit_s=400
+        )
+
+    knee = found.summary["knee"]
+    assert "hidden_queue" == knee["status"], found.output[-2000:]
+    assert 8 == pytest.approx(knee["users"], rel=0.3)
+    assert "arrive in one piece" in knee["reason"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_L12_a_cap_is_called_one_by_the_search_and_by_the_report(tmp_path, workers):
+    """6 at once and no more, on one process and on two workers, whose clocks differ."""
+    found, _ = search(tmp_path, "slots-16", 32, workers=workers, server=("--max-in-flight", "6"))
+
+    assert "inflight_cap" == found.summary["knee"]["status"], found.output[-3000:]
+    assert "429s come at 6 requests in flight: a cap" in found.summary["knee"]["reason"]
+    ended = next(line for line in found.output.splitlines() if "the search is over" in line)
+    assert "429s come at 6 requests in flight: a cap" in ended
+    # What the search went to see is no failure of its run.
+    assert found.summary["totals"]["by_outcome"]["rate_limited"] > 0
+    assert found.sound, found.output[-2000:]
+
+
+def test_users_who_leave_do_not_end_the_climb(tmp_path):
+    """A third of the requests are left before their answer: no failures, and the knee is found."""
+    leaving = ("--cancel-ratio", "0.34", "--cancel-after", "0.1")
+    found, _ = search(tmp_path, "slots-8", 32, *leaving)
+
+    totals = found.summary["totals"]
+    assert totals["cancelled"] > 0.2 * totals["offered"]
+    assert 0 == totals["failed"]
+    assert "knee" == found.summary["knee"]["status"], found.output[-3000:]
+
+
+def test_a_search_is_not_bounded_by_its_own_client(tmp_path):
+    """4 in flight cannot test 32 users: refused with what to write, before anything is sent."""
+    with simulator("--profile", "slots-8") as url:
+        shape = ("--shape", "knee", "-u", "32", "--max-in-flight", "4")
+        refused = run_headless(tmp_path / "runs", "--host", url, *shape)
+
+    assert (2, None) == (refused.exit_code, refused.folder)
+    assert "--max-in-flight 4: a search up to 32 users" in refused.output
 
 
 def killed(tmp_path, workers):
@@ -159,6 +215,7 @@ def test_the_way_down_shows_hysteresis_after_a_cold_start(tmp_path, stuck):
     void = {f["stage"] for f in found.summary["validity"] if f["severity"] == "void"}
     if not {up["stage"], down["stage"]} & void:  # a busy machine voids levels, rightly
         assert stuck is found.summary["knee"]["side"]["hysteresis"]["found"]
+    assert "ysteresis: " in found.output
     assert 3 == len(found.summary["cold_start"]["ttft_s"])
     assert {"level", "down"} == {stage["kind"] for stage in stages}
     assert found.run["complete"]

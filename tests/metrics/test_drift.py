@@ -136,6 +136,19 @@ def test_autocorrelated_windows_need_more_to_claim():
     assert np.mean([drift.variance_factor for drift in shuffled]) < 1.2
 
 
+@pytest.mark.parametrize(("correlation", "most"), [(0.0, 6), (0.5, 9), (0.8, 12), (0.95, 15)])
+def test_thirty_windows_that_wander_are_rarely_a_drift(correlation, most):
+    """300 series of 30 windows without a trend: claimed in 2 % to 5 % at most, up to 0.95."""
+    rng = np.random.default_rng(23)
+    series = rng.normal(size=(300, 130))
+    for n in range(1, 130):
+        kept = math.sqrt(1 - correlation**2)
+        series[:, n] = correlation * series[:, n - 1] + kept * series[:, n]
+    drifts = [find_drift(np.arange(30) * 20.0, 1 + 0.2 * row) for row in series[:, 100:]]
+
+    assert most >= sum(drift.shown for drift in drifts)
+
+
 def test_the_fewest_values_and_none_at_all():
     """None below 4 windows and for a median of 0; four equal ones are no drift, p 1."""
     assert find_drift([], []) is None

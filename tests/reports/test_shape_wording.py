@@ -39,7 +39,7 @@ def test_a_cold_start_is_compared_as_it_was(first_s, warm_s, says):
     [((6, 1), "(p50 at 1 user), 3.0 times less."), ((6, 8), "takes 200 ms (p50 at 6 users).")],
 )
 def test_a_cold_start_is_compared_with_the_lowest_level(tmp_path, levels, said):
-    """Cold 0.3 s; the first level's 0.2 s at 6 users are no more than its load, and not compared."""
+    """Cold 0.3 s; the 0.2 s of the first level's 6 users are its load's too, and not compared."""
     warm_s = {6: 0.2, 1: 0.1, 8: 0.25}
     cold = [make_record(stage=COLD_STAGE, phase=Phase.COLD, ttft_s=0.3)]
     held = [

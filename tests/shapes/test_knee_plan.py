@@ -8,6 +8,7 @@ from metrics.knee_level import Level
 from metrics.knee_result import KneeStatus
 from metrics.knee_search import KneeSearch, SearchSettings
 from metrics.stage import Phase, Stage
+from shapes.bounded import BoundedPlan
 from shapes.cold_start import ColdStartPlan
 from shapes.knee import HOPELESS_FAILURES, LEAST_HOLD_S, PAUSE_S, WARM_LIMIT_S, KneePlan
 from shapes.plan import RAMP_GRACE_S, Observation, Progress
@@ -221,6 +222,27 @@ def test_a_void_level_is_held_once_more():
 
     assert [1, 2, 4, 4, 8] == [stage.target_users for stage in drive.plan.stages[:5]]
     assert pytest.approx(SLOTS, abs=1) == drive.plan.result.users
+
+
+def test_why_a_level_was_set_aside_is_kept_for_the_report():
+    """The reason stands by its stage, behind a cold start and an early end too; else there is
+    none."""
+    plan = Drive(Server(voids={2: "a worker was lost"})).plan
+
+    wrapped = BoundedPlan(ColdStartPlan(plan, 5.0), 5.0)
+    assert {2: "a worker was lost"} == plan.void_reasons == wrapped.void_reasons
+    assert {} == Drive(Server()).plan.void_reasons
+
+
+def test_a_search_without_a_budget_left_does_not_ask_for_more_users():
+    """25 s and 150 requests were too little for 64 users: a larger budget is what helps."""
+    for bound in ({"most_s": 25.0}, {"most_requests": 150}):
+        search = KneeSearch(SearchSettings(most_users=64, **bound))
+        drive = Drive(Server(), KneePlan(search, 0.0, 600.0, None, 30.0))
+
+        assert drive.plan.result.reason.endswith("a search with a larger budget would tell")
+        assert drive.reasons[-1].endswith(drive.plan.result.reason)
+    assert Drive(Server(slots=1000), most_users=8).plan.result.reason.endswith("more users")
 
 
 def test_no_level_is_held_for_longer_than_its_limit():

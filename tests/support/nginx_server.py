@@ -41,6 +41,7 @@ http {{
   proxy_buffers 8 64k;
   proxy_busy_buffers_size 128k;
   proxy_read_timeout 120s;
+  {more}
   server {{
     listen 127.0.0.1:{port}{tls};
     location / {{ proxy_pass {upstream}; }}
@@ -62,10 +63,38 @@ class NginxServer:
         return [line for line in lines if line["method"] == "POST"]
 
 
+_COMPRESSING = """
+  gunzip on;
+  proxy_set_header Accept-Encoding gzip;
+  server {{
+    listen 127.0.0.1:{port};
+    gzip on;
+    gzip_types text/event-stream;
+    gzip_min_length 0;
+    location / {{ proxy_pass {upstream}; }}
+  }}
+"""
+
+
 @contextlib.contextmanager
-def nginx(folder, upstream, tls=None, buffering="off"):
+def holding_nginx(folder, upstream):
+    """Two hops of one nginx that hold each answer back until it is whole.
+
+    ``proxy_buffering`` alone passes on what has come. But the inner hop compresses event streams,
+    and without a flush deflate gives nothing before its own buffer is full; the outer asks for
+    gzip to save the line between them, and inflates for its clients.
+    """
+    port = free_port()
+    inner = _COMPRESSING.format(port=port, upstream=upstream)
+    with nginx(folder, f"http://127.0.0.1:{port}", buffering="on", more=inner) as front:
+        yield front
+
+
+@contextlib.contextmanager
+def nginx(folder, upstream, tls=None, buffering="off", more=""):
     """nginx before ``upstream`` until the block ends; over TLS with these :class:`TlsFiles`.
-    With ``buffering`` on it may keep an answer in buffers, whatever the upstream asks.
+    With ``buffering`` on it may keep an answer in buffers, whatever the upstream asks. ``more``
+    are further directives of the ``http`` block.
 
     Every request opens a connection of its own to the upstream, which is nginx's default; the
     client's connections are kept.
@@ -83,6 +112,7 @@ def nginx(folder, upstream, tls=None, buffering="off"):
         tls=lines,
         upstream=upstream,
         buffering=buffering,
+        more=more,
         # Servers ask nginx not to buffer, and many an nginx is told not to listen.
         ignore="proxy_ignore_headers X-Accel-Buffering;" if buffering == "on" else "",
     )
