@@ -56,6 +56,7 @@ _LOAD: tuple[tuple[str, Any, str], ...] = (
     ("--arrivals", "poisson", "open-loop: poisson, constant or gamma:CV (CV over 1: in bursts)"),
     ("--spike-users", 0, "spike: user count of the burst; default: four times -u"),
     ("--spike-hold", "10s", "spike: how long the burst lasts"),
+    ("--max-requests", 0, "requests of the whole fleet, after which the run ends; 0: no bound"),
     ("--warmup-requests", 0, "first requests of the run, left out of all figures"),
     ("--idle-before", "0s", "cold start: wait this long, then ask three times, before the load"),
     ("--max-in-flight", 0, "most requests under way at once, over the fleet; 0: no bound"),

@@ -98,6 +98,8 @@ class Settings:
     search_requests: int
     """Of a knee search: 0 is no bound."""
     down_sweep: bool
+    max_requests: int
+    """Logical requests of the fleet, warm-up included, after which the run ends; 0: no bound."""
     warmup_requests: int
     """The first requests of the run, over the fleet."""
     idle_before_s: float
@@ -172,6 +174,7 @@ class Settings:
             spike_hold_s=take.parsed("spike_hold", parse_hold_s),
             search_requests=take.whole("search_requests", minimum=0),
             down_sweep=take.flag("down_sweep"),
+            max_requests=take.whole("max_requests", minimum=0),
             warmup_requests=take.whole("warmup_requests", minimum=0),
             idle_before_s=take.parsed("idle_before", parse_duration_s),
             prompt_tokens=take.distribution("prompt_tokens"),

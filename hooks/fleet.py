@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Collection
 
-from locust.runners import MasterRunner, Runner
+import gevent
+from locust.runners import STATE_RUNNING, MasterRunner, Runner
 
 log = logging.getLogger("swarmgauge")
 
@@ -24,20 +25,42 @@ def alive_workers(runner: Runner, workers: Collection[str]) -> frozenset[str]:
     return frozenset(worker for worker in workers if worker[-8:] in alive)
 
 
-def take_back(runner: Runner) -> None:
+def take_back(runner: Runner, refused: Collection[str] = ()) -> None:
     """Have users dispatched again to workers that Locust left out for good.
 
     A worker whose heartbeats came late is left out of the dispatcher. Its next heartbeat brings it
     back, but not when the end of its spawning was reported before that: then nobody tells it of
-    users any more, and those that it has stay for the rest of the run.
+    users any more, and those that it has stay for the rest of the run. Those that are ``refused``
+    stay out.
     """
     if not isinstance(runner, MasterRunner) or (dispatcher := runner._users_dispatcher) is None:
         return
     known = {node.id for node in dispatcher._worker_nodes}
-    fleet = set(fleet_of(runner))
+    fleet = set(fleet_of(runner)) - set(refused)
     left_out = [node for node in runner.clients.values() if node.id in fleet - known]
     if not runner.spawning_completed:
         return  # its end may be what brings the worker back
     for node in left_out:
         log.warning("worker %s was late and is given users again", node.id)
         dispatcher.add_worker(node)
+
+
+def leave_out(runner: Runner, client_id: str) -> None:
+    """Have no users dispatched to this worker any more, and those it had to the others."""
+    if not isinstance(runner, MasterRunner) or (dispatcher := runner._users_dispatcher) is None:
+        return
+    if client_id not in {node.id for node in dispatcher._worker_nodes}:
+        return
+    dispatcher.remove_worker(runner.clients[client_id])
+    if dispatcher._worker_nodes and runner.state == STATE_RUNNING:
+        # Not here: it waits for the workers, whose messages this greenlet may be the one to read.
+        gevent.spawn(runner.start, runner.target_user_count, runner.spawn_rate)
+
+
+def dispatch_only_to(runner: Runner, client_ids: Collection[str]) -> None:
+    """Have the users of the run that begins now dispatched to these workers alone."""
+    if not isinstance(runner, MasterRunner):
+        return
+    nodes = [node for node in runner.clients.values() if node.id in client_ids]
+    make = runner.environment.dispatcher_class
+    runner._users_dispatcher = make(worker_nodes=nodes, user_classes=runner.user_classes)

@@ -20,9 +20,10 @@ class LastReports:
         self._came = Event()
         self.workers: set[str] = set()
 
-    def note(self, worker: str) -> None:
-        """A worker's last report has come in."""
-        self.workers.add(worker)
+    def note(self, worker: str, while_it_runs: bool = False) -> None:
+        """A worker's last report has come in; who leaves a run that goes on is lost to it."""
+        if not while_it_runs:
+            self.workers.add(worker)
         self._came.set()
 
     def clear(self) -> None:

@@ -122,7 +122,9 @@ class LevelWatch:
 
     def level(self, stage: Stage, held_s: float) -> Level:
         """What ended in the stage's hold until now."""
-        held = sorted(_held(self._stages[stage.id]), key=lambda one: one.started_s)
+        seen = self._stages[stage.id]
+        # By their end, as they were picked: by their beginning the long answers would come first.
+        held = sorted(_held(seen), key=lambda one: one.ended_s - seen.hold_from_s[one.worker])
         good = [one for one in held if one.outcome == Outcome.OK.value]
         streams = [one for one in good if one.ttft_s is not None]
         outcomes: dict[str, int] = {}

@@ -15,17 +15,19 @@ from locust.runners import MasterRunner, Runner
 
 from hooks import messages
 from hooks.early_end import EarlyEnds
-from hooks.fleet import alive_workers, fleet_of, take_back
+from hooks.fleet import fleet_of
 from hooks.ignored_options import ignored_options
+from hooks.joining import prompt_plan
 from hooks.last_reports import LastReports
 from hooks.level_watch import LevelWatch
 from hooks.planning import choose_plan, choose_users, length_of
 from hooks.preflight_call import PreflightCall
 from hooks.reporting import Reporter
+from hooks.run_fleet import RunFleet
 from hooks.run_folder import create_run_folder
 from hooks.run_options import RunOptions, checked_settings
 from hooks.run_state import RunState
-from hooks.run_worker import RunWorker, prompt_plan
+from hooks.run_worker import RunWorker
 from hooks.stage_guard import StageGuard
 from metrics.run_files import stage_to_wire
 from metrics.stage import Phase, Stage
@@ -36,6 +38,7 @@ from workloads.traffic import TrafficKind
 SAVE_PERIOD_S = 2.0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
+NO_WORKER = "no worker is left; start one with: locust --worker"
 
 log = logging.getLogger("swarmgauge")
 
@@ -60,17 +63,15 @@ class RunMaster:
         self._guard = StageGuard(self._watch)
         self._saver: gevent.Greenlet | None = None
         self._preflight = PreflightCall(runner)
-        self._fleet: list[str] = []
+        self._fleet = RunFleet(environment, runner)
         self._last_reports = LastReports(runner)
         self._reporter = Reporter()
         self._quitting = False
         self._early_ends = EarlyEnds(runner)
         self._run_options = RunOptions(environment)
         runner.register_message(messages.FINAL, self._on_final)
-        runner.register_message(messages.TROUBLE, self._on_trouble)
         events = environment.events
         events.worker_report.add_listener(self._on_worker_report)
-        events.worker_connect.add_listener(self._on_worker_connect)
         events.test_stopping.add_listener(self._on_test_stopping)
         events.test_stop.add_listener(self._on_test_stop)
         events.quitting.add_listener(self._on_quitting)
@@ -126,6 +127,10 @@ class RunMaster:
         checked = self._preflight.ask(settings, run_id)
         if checked.get("error") or not checked.get("model"):
             return self._refuse(checked.get("error") or "no model", EXIT_ERROR)
+        troubles = self._fleet.gather(run_id, settings)
+        if not self._fleet.members:
+            return self._refuse(troubles[0] if troubles else NO_WORKER, EXIT_ERROR)
+        checked["notices"] = [*checked["notices"], *troubles]
         for notice in checked["notices"]:
             log.warning("%s", notice)
         try:
@@ -135,9 +140,8 @@ class RunMaster:
             return self._refuse(f"--runs-dir: {error}", EXIT_USAGE)
         salt = f"seed-{settings.seed}" if settings.seed is not None else chance.token_hex(8)
         drain_limit_s = float(self._environment.stop_timeout or 0) + 5.0
-        self._fleet = fleet_of(self._runner)
         rate_given = at_start.get("spawn_rate") is not None
-        chosen = choose_plan(settings, rate_given, drain_limit_s, len(self._fleet))
+        chosen = choose_plan(settings, rate_given, drain_limit_s, len(self._fleet.members))
         plan = self._early_ends.bound(run_id, chosen, settings, drain_limit_s)
         self._state = RunState(
             run_id=run_id,
@@ -155,7 +159,7 @@ class RunMaster:
         self._last_reports.clear()
         self._watch = LevelWatch(plan.stage_count is None, settings.shape == "limits")
         self._guard = StageGuard(self._watch)
-        self._runner.send_message(messages.BEGIN, self._begin_message())
+        self._fleet.begin(self._state, checked["include_usage"])
         self._saver = gevent.spawn(self._save_again_and_again)
         self._plan = plan
         log.info("target %s, model %s", settings.endpoint.url, checked["model"])
@@ -168,15 +172,14 @@ class RunMaster:
         if self._state is None:
             return
         log.info("%s", self._state.describe(stage, phase, users))
-        take_back(self._runner)
-        self._guard.enter(stage, phase, alive_workers(self._runner, self._state.workers))
+        self._guard.enter(stage, phase, self._fleet.alive())
         self._state.last_phase = {
             "run_id": self._state.run_id,
             **stage_to_wire(stage),
             "phase": phase.value,
             "users": users,
         }
-        self._runner.send_message(messages.PHASE, self._state.last_phase)
+        self._fleet.enter(self._state.last_phase)
 
     def plan_is_over(self) -> None:
         """The plan ran to its end: what follows is not an interruption."""
@@ -189,32 +192,12 @@ class RunMaster:
     def _workers(self) -> int:
         return self._runner.worker_count if isinstance(self._runner, MasterRunner) else 1
 
-    def _begin_message(self) -> dict[str, Any]:
-        state = self._state
-        assert state is not None
-        return {
-            "run_id": state.run_id,
-            "options": dict(state.settings.options),
-            "model": state.model,
-            "include_usage": state.preflight["include_usage"],
-            "salt": state.salt,
-            "folder_name": state.folder.path.name,
-            "fleet": self._fleet,
-        }
-
     def _refuse(self, reason: str, exit_code: int) -> None:
         self._environment.process_exit_code = exit_code
         self._reporter.text = f"swarmgauge: the run did not start: {reason}"
         log.error("the run did not start: %s", reason)
 
     # --- while it runs -------------------------------------------------------------------------
-
-    def _on_worker_connect(self, client_id: str, **_: Any) -> None:
-        """A worker that joins late gets to know the run and the stage it is in."""
-        if self._state is not None and self._plan is not None:
-            self._runner.send_message(messages.BEGIN, self._begin_message(), client_id)
-            if self._state.last_phase is not None:
-                self._runner.send_message(messages.PHASE, self._state.last_phase, client_id)
 
     def _on_worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         report = data.get(messages.REPORT_KEY)
@@ -229,13 +212,7 @@ class RunMaster:
 
     def _on_final(self, environment: Environment, msg: Any, **_: Any) -> None:
         self._accept(msg.data)
-        self._last_reports.note(msg.data["worker"])
-
-    def _on_trouble(self, environment: Environment, msg: Any, **_: Any) -> None:
-        text = f"worker {msg.data['worker']} cannot take part: {msg.data['text']}"
-        log.error("%s", text)
-        if self._state is not None and msg.data["run_id"] == self._state.run_id:
-            self._state.notices.append(text)
+        self._last_reports.note(msg.data["worker"], while_it_runs=self._plan is not None)
 
     def _save_again_and_again(self) -> None:
         """Keep the folder readable even if this process is killed."""
@@ -246,7 +223,8 @@ class RunMaster:
             if self._local_worker is not None and (report := self._local_worker.take_report()):
                 self._accept(report)
             if (state := self._state) is not None:
-                self._guard.check(alive_workers(self._runner, state.workers), state.book)
+                self._fleet.check()
+                self._guard.check(self._fleet.alive(), state.book)
                 self._early_ends.check(state.in_flight, state.last_phase)
             if self._state is not None and seconds % SAVE_PERIOD_S == 0:
                 try:
@@ -260,6 +238,7 @@ class RunMaster:
     def _on_test_stopping(self, environment: Environment, **_: Any) -> None:
         # Workers that have stopped report as ready again: the run is no longer one to join.
         self._plan = None
+        self._fleet.end()
         if self._state is not None and not fleet_of(self._runner):
             self._state.no_worker_left()
 

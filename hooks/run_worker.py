@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import gevent
 from locust.env import Environment
-from locust.runners import Runner, WorkerRunner
+from locust.runners import STATE_RUNNING, STATE_SPAWNING, Runner, WorkerRunner
 
 from hooks import messages
 from hooks.client_health import (
@@ -19,24 +20,21 @@ from hooks.client_health import (
     watch_loop_lag,
 )
 from hooks.health_series import HealthSeries
+from hooks.joining import Me, join, spool_path, trouble
+from hooks.master_watch import MasterWatch
 from hooks.recorder import Recorder
 from hooks.run_options import read_text
+from hooks.suite_identity import SUITE, suite_hash
 from metrics.record import RequestRecord
-from metrics.run_files import SPOOL_FOLDER, stage_from_wire
+from metrics.run_files import stage_from_wire
 from metrics.stage import Phase, PhaseMark
 from settings import Settings, SettingsError
-from users.masking import Masker
 from users.preflight import PreflightResult, preflight, refusal
-from users.retry_policy import retry_policy
 from users.run_context import CURRENT_RUN, RunContext
 from users.secrets import load_secrets
-from users.slots import Slots
-from users.transports import open_transports
-from workloads.arrivals import count_share
-from workloads.prompts import PromptPlan
-from workloads.retry_budget import RetryBudget
 
 FLUSH_PERIOD_S = 1.0
+EXIT_MASTER_LOST = 1
 
 log = logging.getLogger("swarmgauge.worker")
 
@@ -52,11 +50,14 @@ class RunWorker:
         self._context: RunContext | None = None
         self._joined: str | None = None
         """The run that was joined last: it is not joined again after its end."""
+        self._phase_told: dict[str, Any] | None = None
+        self._spool: Path | None = None
         self._watchers: list[gevent.Greenlet] = []
         self._gc_pauses = GcPauses()
         self._series = HealthSeries("")
         register = runner.register_message
         register(messages.PREFLIGHT, self._on_preflight, concurrent=True)
+        register(messages.ROLL_CALL, self._on_roll_call)
         register(messages.BEGIN, self._on_begin)
         register(messages.PHASE, self._on_phase)
         register(messages.FINISH, self._on_finish, concurrent=True)
@@ -65,6 +66,10 @@ class RunWorker:
         events.report_to_master.add_listener(self._on_report_to_master)
         events.test_stop.add_listener(self._on_test_stop)
         events.quitting.add_listener(self._on_quitting)
+        self._code = suite_hash(SUITE)
+        if isinstance(runner, WorkerRunner):
+            MasterWatch(runner, self._on_master_lost)
+            runner.send_message(messages.HELLO, {"client_id": runner.client_id})
 
     @property
     def worker_id(self) -> str:
@@ -73,19 +78,22 @@ class RunWorker:
             return "local"
         return f"{self._runner.worker_index}-{self._runner.client_id[-8:]}"
 
+    @property
+    def _me(self) -> Me:
+        index = max(0, self._runner.worker_index)
+        return Me(self._runner.client_id, index, self.worker_id, self._code)
+
     def take_report(self) -> dict[str, Any] | None:
         """What was measured since the last report; None between runs."""
         if self._recorder is None or self._context is None:
             return None
         self._keep_gc_pauses()
-        self._recorder.flush()
         return {
             "run_id": self._context.run_id,
             "worker": self.worker_id,
             "host": socket.gethostname(),
             "in_flight": self._context.in_flight,
-            "health": self._series.take(self._context.clock_s()),
-            **self._recorder.take(),
+            **self._recorder.take(self._series.take(self._context.clock_s())),
         }
 
     def _on_preflight(self, environment: Environment, msg: Any, **_: Any) -> None:
@@ -101,48 +109,36 @@ class RunWorker:
         except SettingsError as error:
             return refusal(error)
 
+    def _on_roll_call(self, environment: Environment, msg: Any, **_: Any) -> None:
+        heard_s, data, me = time.time(), msg.data, self._me
+        answer = {
+            "run_id": data["run_id"],
+            "client_id": me.client_id,
+            "worker": me.name,
+            "asked_s": data["asked_s"],
+            "heard_s": heard_s,
+            "trouble": trouble(data, me),
+        }
+        self._runner.send_message(messages.PRESENT, {**answer, "answered_s": time.time()})
+
     def _on_begin(self, environment: Environment, msg: Any, **_: Any) -> None:
-        data = msg.data
+        data, me = msg.data, self._me
         if data["run_id"] == self._joined:
             return
         self._close()
         self._joined = data["run_id"]
         try:
-            settings = Settings.from_options(data["options"], read_text)
-            secrets = load_secrets(settings)
-            transports = open_transports(settings, secrets)
-            spool = None
-            if self._distributed:
-                folder = Path(settings.runs_dir) / data["folder_name"] / SPOOL_FOLDER
-                spool = folder / f"{self.worker_id}.jsonl"
-            self._recorder = Recorder(spool)
+            context, self._recorder = join(data, me, self._distributed)
         except (SettingsError, OSError) as error:
             log.error("this worker cannot take part: %s", error)
-            trouble = {"run_id": data["run_id"], "worker": self.worker_id, "text": str(error)}
-            self._runner.send_message(messages.TROUBLE, trouble)
+            told = {"run_id": data["run_id"], "client_id": me.client_id, "worker": me.name}
+            self._runner.send_message(messages.TROUBLE, {**told, "text": str(error)})
             return
-        fleet, me = data["fleet"], self._runner.client_id
-        position = fleet.index(me) if me in fleet else None
-        warmup = settings.warmup_requests
-        self._context = RunContext(
-            run_id=data["run_id"],
-            worker=self.worker_id,
-            worker_index=max(0, self._runner.worker_index),
-            settings=settings,
-            model=data["model"],
-            include_usage=data["include_usage"],
-            plan=prompt_plan(settings, data["salt"]),
-            transports=transports,
-            masker=Masker(secrets.texts),
-            retry_policy=retry_policy(settings),
-            retry_budget=RetryBudget(settings.retrying.budget_ratio),
-            slots=_slots(settings, position, len(fleet)),
-            on_quota=self._ask_for_the_end,
-            position=position,
-            workers=len(fleet),
-            warmup_left=0 if position is None else count_share(warmup, position, len(fleet)),
-        )
-        CURRENT_RUN.context = self._context
+        if self._distributed:
+            self._spool = spool_path(context.settings, data["folder_name"], me.name)
+        self._context = CURRENT_RUN.context = context
+        context.on_quota = self._ask_for_the_end
+        context.on_share_used = self._say_share_is_used
         self._series = HealthSeries(self.worker_id)
         set_start_up_objects_aside()
         self._gc_pauses.start()
@@ -151,6 +147,15 @@ class RunWorker:
             gevent.spawn(watch_cpu, lambda value: self._health("cpu_ratio", value)),
             gevent.spawn(self._flush_again_and_again),
         ]
+        if context.requests_left == 0:
+            self._say_share_is_used()
+        if context.position is None and isinstance(self._runner, WorkerRunner):
+            start_missing_users(self._runner)
+
+    def _say_share_is_used(self) -> None:
+        if self._context is not None:
+            used = {"run_id": self._context.run_id, "client_id": self._runner.client_id}
+            self._runner.send_message(messages.SHARE_USED, used)
 
     def _ask_for_the_end(self, reason: str) -> None:
         if self._context is not None:
@@ -179,8 +184,9 @@ class RunWorker:
         data = msg.data
         if self._context is None or self._recorder is None:
             return
-        if data["run_id"] != self._context.run_id:
-            return
+        if data["run_id"] != self._context.run_id or data == self._phase_told:
+            return  # one that joins late may be told twice
+        self._phase_told = data
         stage = stage_from_wire(data)
         phase = Phase(data["phase"])
         self._keep_gc_pauses()  # they belong to the phase that ends here
@@ -224,6 +230,30 @@ class RunWorker:
                 # Failed requests are the report's business, not a fault of this process.
                 environment.process_exit_code = 0
 
+    def _on_master_lost(self, silent_s: float) -> None:
+        """End: the target is loaded no longer, and whoever restarts this process is told."""
+        log.error(
+            "the master was silent for %.0f s and is taken for lost: no further request is sent, "
+            "answers under way may take %.0f s more",
+            silent_s,
+            self._environment.stop_timeout or 0,
+        )
+        self._environment.process_exit_code = EXIT_MASTER_LOST
+        was_asking = self._context is not None
+        if was_asking:
+            self._runner.stop()
+            self._send_final()
+        if was_asking and self._spool is not None:
+            log.error(
+                "this worker ends without its master; its requests are in %s, and once all workers "
+                "have ended, python -m reports merge %s adds them to the run",
+                self._spool,
+                self._spool.parent.parent,
+            )
+        else:
+            log.error("this worker ends without its master; no run was under way")
+        self._runner.greenlet.kill(block=False)
+
     def _send_final(self) -> None:
         report = self.take_report()
         if report is not None:
@@ -245,20 +275,7 @@ class RunWorker:
         CURRENT_RUN.context = None
 
 
-def _slots(settings: Settings, position: int | None, workers: int) -> Slots | None:
-    """This worker's share of what may be in flight; one that joined late gets one slot."""
-    if not settings.max_in_flight:
-        return None
-    share = 0 if position is None else count_share(settings.max_in_flight, position, workers)
-    return Slots(max(1, share))
-
-
-def prompt_plan(settings: Settings, salt: str) -> PromptPlan:
-    """The run's prompts: the same on every machine, because they follow from the salt alone."""
-    return PromptPlan.build(
-        prefixes=settings.prefixes,
-        prefix_tokens=settings.prefix_tokens,
-        prompt_tokens=settings.prompt_tokens,
-        salt=salt,
-        seed=settings.seed,
-    )
+def start_missing_users(runner: WorkerRunner) -> None:
+    """Start users that came before the run was known here, and left again for want of it."""
+    if runner.state in (STATE_RUNNING, STATE_SPAWNING):
+        gevent.spawn(runner.start_worker, dict(runner.target_user_classes_count))

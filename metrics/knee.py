@@ -91,8 +91,10 @@ def verdict(
 
 def _knee(seen: Assessment, found: Estimate, side: Side, lower: str) -> KneeEstimate:
     base = seen.base
-    if base is not None and base.users > 1 and found.users <= 1.15 * base.users:
-        # The baseline's own wait counts as none, so no knee can be named at or below it.
+    lowest = min(e.users for e in seen.seen)
+    if base is not None and 1 < base.users == lowest and found.users <= 1.15 * base.users:
+        # The baseline's own wait counts as none, so no knee can be named at or below it. Where
+        # a lower level was held, its first token took longer: what that is, it is no queue.
         reason = (
             f"the levels put the knee at the lowest one of {base.users} users or below it, and "
             f"its own wait counts as none; {lower}"
@@ -125,12 +127,11 @@ def _knee(seen: Assessment, found: Estimate, side: Side, lower: str) -> KneeEsti
 
 
 def _no_estimate(seen: Assessment, side: Side, law: ServiceLaw | None, higher: str) -> KneeEstimate:
-    top, calm = seen.usable[-1].users, seen.calm_users
-    ceiling = seen.ceiling
-    if ceiling is not None and ceiling.users > top:
-        reason = f"no queue up to {top}, then at {ceiling.users} users {ceiling.detail}"
-        return _answer(seen, side, ceiling.status, reason, at_least=top)
-    edge = seen.onset_at_top
+    # A level that was left out shows no queue and no calm either.
+    top = max(e.users for e in seen.seen)
+    ceiling, edge = seen.ceiling, seen.onset_at_top
+    if ceiling is not None and seen.stopped_at >= top:
+        return _below_ceiling(seen, side, ceiling, top)
     if edge is not None:
         reason = f"at the top level of {edge.users} users {edge.share:.0%} of the cycle is spent "
         if edge.share < QUEUE_SHARE:
@@ -140,11 +141,7 @@ def _no_estimate(seen: Assessment, side: Side, law: ServiceLaw | None, higher: s
                 f"waiting, but that is uncertain ({edge.share_low:.0%} to {edge.share_high:.0%}); "
                 "measure it for longer"
             )
-        if edge.queue_share_low is None or edge.share_low < edge.share / 2:
-            return _answer(seen, side, KneeStatus.NEAR_TOP, reason, at_least=calm or top)
-        users = edge.users * (1 - edge.share)
-        half = edge.users * (edge.share_high - edge.share_low) / 2 + MODEL_ERROR * users
-        return _at(seen, side, KneeStatus.NEAR_TOP, users, half, reason, at_least=calm or top)
+        return _near_top(seen, side, edge, reason)
     hidden = hidden_queue(seen.usable, fewest=2)
     if hidden is not None:
         return _hidden(seen, side, hidden, "the time to first token does not show it")
@@ -165,6 +162,34 @@ def _no_estimate(seen: Assessment, side: Side, law: ServiceLaw | None, higher: s
     return _answer(seen, side, KneeStatus.NO_KNEE, reason, at_least=top)
 
 
+def _below_ceiling(seen: Assessment, side: Side, ceiling: Ceiling, top: int) -> KneeEstimate:
+    edge = seen.onset_at_top
+    above = f"at {_users(ceiling.users)} {ceiling.detail}"
+    if ceiling.users <= top:
+        above = f"{above}, once it was held for longer"
+    if edge is None:
+        reason = f"no queue up to {top}, then {above}"
+        return _answer(seen, side, ceiling.status, reason, at_least=top)
+    reason = f"at {_users(edge.users)} {edge.share:.0%} of the cycle is spent waiting"
+    if edge.share >= CALM_SHARE and _certain(edge):
+        return _near_top(seen, side, edge, f"{reason}: a queue begins there; {above}")
+    reason += f" ({edge.share_low:.0%} to {edge.share_high:.0%}), which is too little to tell"
+    return _answer(seen, side, ceiling.status, f"{reason}; {above}", at_least=seen.calm_users)
+
+
+def _certain(edge: LevelEvidence) -> bool:
+    return edge.queue_share_low is not None and edge.share_low >= edge.share / 2
+
+
+def _near_top(seen: Assessment, side: Side, edge: LevelEvidence, reason: str) -> KneeEstimate:
+    at_least = seen.calm_users or (None if seen.ceiling else edge.users)
+    if not _certain(edge):
+        return _answer(seen, side, KneeStatus.NEAR_TOP, reason, at_least=at_least)
+    users = edge.users * (1 - edge.share)
+    half = edge.users * (edge.share_high - edge.share_low) / 2 + MODEL_ERROR * users
+    return _at(seen, side, KneeStatus.NEAR_TOP, users, half, reason, at_least=at_least)
+
+
 def _shape(side: Side) -> str:
     """How throughput goes on, where nothing queues."""
     elasticity = side.elasticity or 0.0
@@ -181,18 +206,14 @@ def _shape(side: Side) -> str:
 
 def _without_ttft(seen: Assessment, side: Side) -> KneeEstimate:
     streamed = any(len(level.ttft_s) for level in seen.usable)
-    why = (
-        "answers arrive in one piece, or with a first chunk that has no output"
-        if streamed
-        else "no streamed answer gave a time to first token"
-    )
+    why = "answers arrive in one piece" if streamed else "no streamed answer gave a TTFT"
     hidden = hidden_queue(seen.usable, fewest=1)
     if hidden is not None:
         return _hidden(seen, side, hidden, why)
     ceiling, top = seen.ceiling, seen.usable[-1].users
     if ceiling is not None and ceiling.users > top:
         reason = f"{why}; at {ceiling.users} users {ceiling.detail}"
-        return _answer(seen, side, ceiling.status, reason, at_least=top)
+        return _answer(seen, side, ceiling.status, reason)
     reason = f"{why}, and latency up to {top} users shows no queue either"
     return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
 

@@ -16,7 +16,6 @@ MODEL_ERROR = 0.03
 """Relative error of the method itself on servers with a known knee (KV-limited ones, the worst)."""
 _FINEST = 0.01
 """No level's own estimate counts as more precise than this, relative to it."""
-_NARROW = 1.02
 _BRACKET = (0.84, 1.0)
 """Levels in this range of the knee show whether the queue begins there or before."""
 
@@ -69,15 +68,26 @@ class Assessment:
         return tuple(item for item in self.evidence if item.queue_share is not None)
 
     @property
+    def stopped_at(self) -> int:
+        """The most users that met the ceiling; 0 without one.
+
+        A lower level may have met it as well, when it was held for longer.
+        """
+        limited = [level.users for level in self.ordered if level.rate_limited_much()]
+        return max(self.ceiling.users, *limited, 0) if self.ceiling else 0
+
+    @property
     def calm_users(self) -> int | None:
         """The highest level without a queue: below one that queues, a calm level is no accident."""
-        limit = _NARROW * self.estimate.users if self.estimate else math.inf
+        # Above the levels that the estimate is from, a calm one is.
+        limit = min(
+            (item.level_users for item in self.estimate.weighed) if self.estimate else (),
+            default=math.inf,
+        )
         # Where the top level decides, for nothing is estimated, it cannot be calm as well.
         edge = self.onset_at_top if self.estimate is None else None
         calm = [
-            e.users
-            for e in self.seen
-            if e.share < CALM_SHARE and e.users <= limit and e is not edge
+            e.users for e in self.seen if e.share < CALM_SHARE and e.users < limit and e is not edge
         ]
         return max(calm, default=None)
 
@@ -129,7 +139,7 @@ def assess(levels: Sequence[Level]) -> Assessment:
         for level in ordered
         if level.usable() and not level.down and not passed_on_burst(level, ceiling)
     ]
-    timed = [level for level in usable if not level.hides_waiting()]
+    timed = _timed(usable)
     hides = bool(usable) and 2 * len(timed) <= len(usable)
     base = baseline(timed) if timed and not hides else None
     calm_base = base is not None and _shown_calm(base, timed)
@@ -154,6 +164,13 @@ def assess(levels: Sequence[Level]) -> Assessment:
         ceiling=ceiling,
         estimate=estimate,
     )
+
+
+def _timed(usable: Sequence[Level]) -> list[Level]:
+    """The levels whose TTFT can show a queue."""
+    timed = [level for level in usable if not level.hides_waiting()]
+    unknown = bool(timed) and timed[0].buffered is None and timed[0].looks_whole()
+    return [level for level in timed if not (unknown and level.buffered is None)]
 
 
 def _queues(evidence: LevelEvidence) -> bool:
@@ -220,7 +237,9 @@ def _why(level: Level, ceiling: Ceiling | None) -> str:
         return "passed on the burst allowance"
     if not len(level.ttft_s):
         return "no time to first token"
-    return "TTFT does not show waiting" if level.hides_waiting() else "not shown free of a queue"
+    if level.hides_waiting() or (level.buffered is None and level.looks_whole()):
+        return "TTFT does not show waiting"
+    return "not shown free of a queue"
 
 
 def _used(

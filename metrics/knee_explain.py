@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from metrics.knee import find_knee
+from metrics.knee import HIGHER, LOWER, verdict
 from metrics.knee_assess import MODEL_ERROR, Assessment, assess
 from metrics.knee_level import Level
 from metrics.knee_queue import CALM_SHARE, QUEUE_SHARE
@@ -16,9 +16,18 @@ _LEFT_OUT = {
 }
 
 
-def explain(levels: Sequence[Level], slo_ratio: float = GOOD_RATIO) -> tuple[str, ...]:
-    """Lines for a reader, from the baseline to the rule that fired; each follows from the last."""
-    seen, found = assess(levels), find_knee(levels, slo_ratio)
+def explain(
+    levels: Sequence[Level],
+    higher: str = HIGHER,
+    lower: str = LOWER,
+    slo_ratio: float = GOOD_RATIO,
+) -> tuple[str, ...]:
+    """Lines for a reader, from the baseline to the rule that fired; each follows from the last.
+
+    ``higher`` and ``lower`` say how the reader gets more levels on either side.
+    """
+    seen = assess(levels)
+    found = verdict(seen, higher, lower, slo_ratio)
     return (
         _baseline(seen),
         *(_level(evidence, seen) for evidence in seen.evidence),
@@ -126,6 +135,8 @@ def _rule(seen: Assessment, found: KneeEstimate) -> str:
     below = "no level below shows whether requests queue"
     if seen.usable and seen.base_is_calm:
         below = "nothing queued below"
+        if seen.onset_at_top is not None:
+            below = "the wait at the top level is too little to tell a queue by"
     return {
         KneeStatus.KNEE: _how_it_begins(seen),
         KneeStatus.GRADUAL_KNEE: "a level queues, and so do the levels just below the knee",

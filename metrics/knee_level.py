@@ -10,12 +10,17 @@ LIMITED_RATIO = 0.01
 FEW_REFUSALS = 3
 """Fewer than these speak of an accident, unless they are half of all requests."""
 BUFFERED_RATIO = 0.95
-"""Mean TTFT from this share of the latency on comes with the whole answer, not with a token."""
+"""Mean TTFT from this share of the latency on comes with the whole answer, not with a token. A deep
+queue has such a TTFT too, so that only the lowest level is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One level; the arrays are of successes, in the order they were sent.
+    """One level; the arrays are of successes, in the order by which they were picked.
+
+    That is the order of their ends where what ended in a window counts, and of their starts where
+    what was sent in it does. In another order the parts of a level differ by how they were picked,
+    and intervals, which compare its parts, are several times too wide.
 
     ``ttft_s`` and ``tpot_s`` are of streamed requests only. A level of a published table has one
     value in each, its mean; intervals are then not available.
@@ -48,10 +53,9 @@ class Level:
     """Accepted requests in flight at each 429."""
     in_flight_shares: Sequence[float] = ()
     """Shares of the time with 0, 1, 2 ... accepted requests in flight; empty where not known."""
-    buffered: bool = False
-    """Whether most streams arrived in one piece: their TTFT is the time of the whole answer."""
-    role_only_ttft: bool = False
-    """Whether TTFT was taken from a chunk without output."""
+    buffered: bool | None = False
+    """Whether most streams arrived in one piece: their TTFT is the time of the whole answer. None
+    where the chunks are not known, in a table of means."""
     good: Sequence[bool] | None = None
     """Of each request, failed ones too, whether it met the objectives; in the order sent."""
     down: bool = False
@@ -105,8 +109,13 @@ class Level:
 
     def hides_waiting(self) -> bool:
         """Whether its TTFT cannot show a queue, or there is none."""
-        if self.buffered or self.role_only_ttft or not len(self.ttft_s):
-            return True
+        return bool(self.buffered) or not len(self.ttft_s)
+
+    def looks_whole(self) -> bool:
+        """Whether its TTFT is nearly the latency although answers have several tokens.
+
+        That tells a buffering proxy only where nothing can wait: at the lowest level.
+        """
         whole = self.mean_ttft_s() >= BUFFERED_RATIO * self.mean_latency_s()
         return whole and len(self.tpot_s) > 0
 
@@ -145,6 +154,7 @@ def level_of_means(
         think_s=think_s,
         requests=1,
         completed_per_s=completed_per_s,
+        buffered=None,
     )
 
 

@@ -45,7 +45,8 @@ def ceiling_of(levels: Sequence[Level]) -> Ceiling | None:
     lowest = min(stopped, key=lambda level: level.users)
     status = _kind(lowest)
     if status is KneeStatus.RATE_LIMITED:
-        return _limit([level for level in stopped if level.rate_limited_much()])
+        limited = [level for level in stopped if level.rate_limited_much()]
+        return _limit(limited, [level for level in levels if level.usable()])
     detail = _most_frequent(lowest) if status is KneeStatus.ERRORS else lowest.void or ""
     return Ceiling(status or KneeStatus.ERRORS, lowest.users, None, None, None, detail)
 
@@ -102,11 +103,17 @@ def _kind(level: Level) -> KneeStatus | None:
     return KneeStatus.ERRORS if level.failed_much() else None
 
 
-def _limit(limited: Sequence[Level]) -> Ceiling:
+def _limit(limited: Sequence[Level], passed: Sequence[Level]) -> Ceiling:
     users = min(level.users for level in limited)
     cap = _cap(limited)
+    # A level of more users, without 429s, that had more in flight knows of no cap.
+    beyond = [level for level in passed if cap is not None and level.users > cap]
+    if cap is not None and not all(_is_most(level, int(cap)) for level in beyond):
+        cap = None
+    most = max(len(level.latency_s) for level in limited)
+    # A level that was cut early may have answers still to come, and reads too slow.
     slowest = min(
-        (level for level in limited if level.measured_rps()),
+        (level for level in limited if level.measured_rps() and 2 * len(level.latency_s) >= most),
         key=lambda level: level.measured_rps() or 0.0,
         default=None,
     )

@@ -9,15 +9,16 @@ It reads no clock and starts no load: whoever does hands each finished level to 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from metrics.knee import verdict
 from metrics.knee_assess import Assessment, assess
 from metrics.knee_level import Level
+from metrics.knee_order import LevelOrder, OrderKind, SearchSettings
 from metrics.knee_result import KneeEstimate
 from metrics.knee_service import hidden_queue
-from metrics.knee_slo import GOOD_RATIO
+
+__all__ = ["SLOW_S", "KneeResult", "KneeSearch", "LevelOrder", "OrderKind", "SearchSettings"]
 
 KneeResult = KneeEstimate
 
@@ -31,78 +32,8 @@ _NEAR_ABOVE = (0.83, 1.2)
 _NEAR_BELOW = (0.84, 1.02)
 _OVER_LIMIT, _UNDER_LIMIT = 1.3, 0.92
 _LIMIT_TIMES = 4
+_MOST_LIMIT_LEVELS = 3
 _DOWN_LEVELS = 4
-
-
-class OrderKind(StrEnum):
-    """What a level is held for."""
-
-    PROBE = "probe"
-    ESTIMATE = "estimate"
-    BRACKET = "bracket"
-    CONFIRM = "confirm"
-    LIMIT = "limit"
-    """Just above a limit that answered 429, for longer, so that a burst allowance runs out."""
-    LIMIT_CHECK = "limit_check"
-    """Just below it: a knee may lie there."""
-    DOWN = "down"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """Bounds of the search; None in a budget means without end.
-
-    Raises:
-        ValueError: a bound that leaves nothing to search.
-    """
-
-    most_users: int = 256
-    first_users: int = 1
-    growth_ratio: float = 2.0
-    most_levels: int = 14
-    most_requests: int | None = None
-    most_s: float | None = None
-    tolerance: float = 0.10
-    """Wanted half of the interval, relative to the knee."""
-    fewest_successes: int = 60
-    cycles: float = 3.0
-    """Successes of a level for each of its users."""
-    down_sweep: bool = False
-    slo_ratio: float = GOOD_RATIO
-
-    def __post_init__(self) -> None:
-        rules = (
-            ("first_users", self.first_users >= 1, "at least 1"),
-            ("most_users", self.most_users >= self.first_users, "at least first_users"),
-            ("growth_ratio", 1 < self.growth_ratio < math.inf, "over 1"),
-            ("most_levels", self.most_levels >= 2, "at least 2"),
-            ("most_requests", self.most_requests is None or self.most_requests >= 1, "at least 1"),
-            ("most_s", self.most_s is None or self.most_s > 0, "over 0 s"),
-            ("tolerance", 0 < self.tolerance < 1, "between 0 and 1"),
-            ("fewest_successes", self.fewest_successes >= 8, "at least 8"),
-            ("cycles", 0 < self.cycles < math.inf, "over 0"),
-            ("slo_ratio", 0 < self.slo_ratio <= 1, "over 0 and at most 1"),
-        )
-        for name, holds, wanted in rules:
-            if not holds:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be {wanted}")
-
-
-@dataclass(frozen=True, slots=True)
-class LevelOrder:
-    """The next level: hold ``users`` until so many requests have succeeded."""
-
-    users: int
-    successes: int
-    kind: OrderKind
-    reason: str
-    few_successes: int
-    """Enough when a request takes over ``SLOW_S``; the same as ``successes`` for most levels."""
-
-    @property
-    def uncut(self) -> bool:
-        """Whether it must be held to its end although requests are refused."""
-        return self.kind is OrderKind.LIMIT
 
 
 class KneeSearch:
@@ -182,10 +113,14 @@ class KneeSearch:
             return self._at_limit(order, level)
         elif level.refused():
             self._bound(level.users - 1)
+        elif order.kind is OrderKind.LIMIT:
+            return self._nearer_limit(level)
         return None
 
     def _at_limit(self, order: LevelOrder, level: Level) -> LevelOrder | None:
         if order.kind is not OrderKind.LIMIT:
+            # Whatever the longer level shows, this many users were refused.
+            self._bound(level.users - 1)
             rate_rps = level.measured_rps()
             passed = rate_rps * level.cycle_s() if rate_rps else level.users / 4
             users = min(level.users, max(1, math.ceil(_OVER_LIMIT * passed)))
@@ -200,6 +135,20 @@ class KneeSearch:
             return None
         reason = "just below the limit, where a knee may lie"
         return self._level(self._top, OrderKind.LIMIT_CHECK, reason)
+
+    def _nearer_limit(self, passed: Level) -> LevelOrder | None:
+        """The limit lies above a level that was to meet it: half way, by ratio, to what did.
+
+        What passed at the refused level may have been read too low, when its last answers came
+        after it was cut.
+        """
+        refused = min(level.users for level in self.levels if level.rate_limited_much())
+        tried = sum(order.kind is OrderKind.LIMIT for order, _ in self._done)
+        if tried >= _MOST_LIMIT_LEVELS or passed.users >= refused:
+            return None
+        users = max(passed.users + 1, math.ceil(math.sqrt(passed.users * refused)))
+        reason = f"no 429s at {passed.users} users, so nearer to the {refused} that met them"
+        return self._level(users, OrderKind.LIMIT, reason, _LIMIT_TIMES)
 
     def _bound(self, users: int) -> None:
         self._top = max(0, min(self._top, users))

@@ -20,7 +20,7 @@ SMALLEST_DEPARTURE = 1.15
 """The same on levels that lie close together."""
 FLAT = 1.15
 """Throughput of the top level over the first that departs, above which it scales: no queue."""
-HIDDEN_ERROR = 0.10
+HIDDEN_ERROR = 0.20
 """Relative error of a knee that is read from latency alone."""
 _FEWEST_LEVELS = 3
 
@@ -44,11 +44,11 @@ class ServiceLaw:
 
 @dataclass(frozen=True, slots=True)
 class HiddenQueue:
-    """A knee read from latency alone."""
+    """A knee read from latency alone; without an interval where the levels have means only."""
 
     users: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     calm_users: int
     queueing_users: int
     seen_at: int
@@ -97,9 +97,9 @@ def hidden_queue(levels: Sequence[Level], fewest: int) -> HiddenQueue | None:
         if solved:
             users = float(np.median(solved))
             half = math.hypot(HIDDEN_ERROR * users, float(np.ptp(solved)) / 2)
-            low = max(0.0, users - half)
-            calm, queueing = lower[-1].users, level.users
-            return HiddenQueue(users, low, users + half, calm, queueing, len(solved))
+            known = any(len(item.latency_s) > 1 for item in above)
+            low, high = (max(0.0, users - half), users + half) if known else (None, None)
+            return HiddenQueue(users, low, high, lower[-1].users, level.users, len(solved))
     return None
 
 

@@ -9,9 +9,12 @@ Exit codes: 0 valid and within the objectives, 1 errors, 2 wrong usage, 3 an obj
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from metrics.knee_explain import explain
+from metrics.more_levels import more_levels
 from metrics.run_files import RunFileError
 from reports.analyse import levels_of
 from reports.level_table import COLUMNS, read_level_table
@@ -85,6 +88,7 @@ def _explain_knee(words: list[str]) -> int:
     )
     parser.add_argument("source", type=Path, help="the run's folder, or a CSV of levels")
     options = parser.parse_args(words)
+    meta: Mapping[str, Any] = {}
     try:
         if options.source.is_file():
             levels = read_level_table(options.source.read_text(encoding="utf-8"))
@@ -95,12 +99,14 @@ def _explain_knee(words: list[str]) -> int:
                 print(f"swarmgauge: {options.source}: {why}", file=sys.stderr)
                 return int(ExitCode.USAGE)
             levels = levels_of(run)
+            meta = run.meta
     except RunFileError:
         raise
     except (OSError, ValueError) as error:
         print(f"swarmgauge: {options.source}: {error}", file=sys.stderr)
         return int(ExitCode.USAGE)
-    print("\n".join(explain(levels)))
+    advice = more_levels(meta.get("shape"), bool(meta.get("search_ended")))
+    print("\n".join(explain(levels, *advice)))
     return int(ExitCode.OK)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,14 @@ _TIMES = {
     "think": ("think", "think_time"),
 }
 _UNITS = {"_s": 1.0, "_ms": 1e-3}
+_LIKE = {
+    "ttft": ("ttft",),
+    "latency": ("latency", "e2e"),
+    "tpot": ("tpot", "itl"),
+    "think": ("think",),
+}
+"""Words in the name of a column that show what it may be meant for. Passed over in silence, a TTFT
+would be missed, and the verdict would say that there was none."""
 COLUMNS = "users, requests_per_s, ttft_s, latency_s, and if known tpot_s and think_s (or _ms)"
 
 
@@ -95,10 +104,27 @@ def _columns(head: Sequence[str]) -> dict[str, _Column]:
             raise ValueError(f"{said} hold the same figure: keep one of them")
         if there:
             found[what] = there[0]
+    for what, words in _LIKE.items():
+        for n, name in enumerate(head):
+            alike = any(word in words for word in re.split("[^a-z0-9]+", name))
+            if what not in found and alike:
+                raise ValueError(_unknown(n, name, _TIMES[what]))
     for what, name in (("users", "users"), ("latency", "latency_s")):
         if what not in found:
             raise ValueError(f"no column {name}; write {COLUMNS}")
     return found
+
+
+def _unknown(place: int, name: str, names: Sequence[str]) -> str:
+    """Why a column that looks like a time cannot be read, and how to write it."""
+    said = f"column {place + 1} is {name!r}"
+    if name in names:
+        return f"{said}, without a unit: write {name}_s or {name}_ms"
+    means = ", ".join(f"{known}_s" for known in names)
+    return (
+        f"{said}, which is not known: a mean is called {means} (or _ms); rename it, or take it "
+        "out if it is no mean"
+    )
 
 
 def _level(columns: Mapping[str, _Column], width: int, row: Sequence[str]) -> Level:

@@ -76,6 +76,9 @@ class ChatUser(User):
         if self.context.phase is Phase.COLD and not self.context.takes_cold_request():
             self._wait_for_the_load()
             return
+        if not self.context.takes_request():
+            self._leaving.wait()
+            raise StopUser
         transport = self.context.transports[self.kind]
         answer = ask(self.context, transport, self._next_wish())
         self._noticed_late_s = answer.record.noticed_late_s

@@ -91,7 +91,7 @@ class OpenLoopUser(User):
 
     def _follow_the_run(self) -> None:
         stage, phase = self.context.stage, self.context.phase
-        if stage is not None and phase is Phase.COLD and self.context.takes_cold_request():
+        if stage is not None and phase is Phase.COLD and self._takes_cold_request():
             number = self._spawned
             self._spawn(stage, Arrival(number, 0.0), time.perf_counter())
             self._asking.join()
@@ -99,6 +99,9 @@ class OpenLoopUser(User):
             self._send_share(stage)
         else:
             self._wait(None)
+
+    def _takes_cold_request(self) -> bool:
+        return self.context.takes_cold_request() and self.context.takes_request()
 
     def _send_share(self, stage: Stage) -> None:
         """This worker's arrivals of one stage, until the stage is over."""
@@ -110,6 +113,9 @@ class OpenLoopUser(User):
         for arrival in share_of(self._schedule_s(stage), context.position, context.workers):
             due_at_s = began_s + arrival.due_s
             if not self._is_due(stage, due_at_s):
+                return
+            if not context.takes_request():
+                self._wait(None)
                 return
             self._spawn(stage, arrival, due_at_s)
 

@@ -44,6 +44,10 @@ class RunContext:
     """How many share it."""
     warmup_left: int = 0
     """How many of this worker's next requests are left out of the figures."""
+    requests_left: int | None = None
+    """How many this worker may still send of its share of ``--max-requests``; None: no bound."""
+    on_share_used: Callable[[], None] | None = None
+    """Called as the last one of the share is taken."""
     cold_left: int = COLD_REQUESTS
     joined_at_s: float = field(default_factory=time.perf_counter)
     stage: Stage | None = None
@@ -100,6 +104,17 @@ class RunContext:
         """Whether the cold start wants one more request; counts it."""
         self.cold_left -= 1
         return self.cold_left >= 0
+
+    def takes_request(self) -> bool:
+        """Whether this worker's share has one more logical request; counts it."""
+        if self.requests_left is None:
+            return True
+        if self.requests_left <= 0:
+            return False
+        self.requests_left -= 1
+        if not self.requests_left and self.on_share_used is not None:
+            self.on_share_used()
+        return True
 
     def phase_of_record(self, phase: Phase | None) -> Phase | None:
         """The phase a request is recorded under: the run's first ones are warm-up; counts them."""

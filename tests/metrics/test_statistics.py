@@ -13,6 +13,7 @@ from metrics.statistics import (
     samples_needed,
     sectioned_interval,
     summarise,
+    too_short,
 )
 
 
@@ -136,6 +137,45 @@ def test_sectioning_covers_where_a_plain_bootstrap_does_not(series):
 
     assert sectioned >= 102
     assert plain < 78
+
+
+def correlated(rng, phi, n):
+    """AR(1) of n values, at its stationary law from the first one on."""
+    values = [rng.normal()]
+    for step in rng.normal(size=n - 1) * math.sqrt(1 - phi**2):
+        values.append(phi * values[-1] + step)
+    return np.exp(0.5 * np.array(values))
+
+
+@pytest.mark.parametrize(
+    ("phi", "n", "least", "most"), [(0.97, 400, 90, 100), (0.95, 400, 80, 100), (0.0, 400, 0, 5)]
+)
+def test_a_series_that_is_short_beside_its_memory_has_no_intervals(phi, n, least, most):
+    """Of 100: nearly all are flagged where p95 intervals would cover 3 of 4, and hardly any else.
+
+    A flagged series keeps its percentiles.
+    """
+    rng = np.random.default_rng(29)
+    found = [summarise(correlated(rng, phi, n)) for _ in range(100)]
+    flagged = [one for one in found if "series:short" in one.flags]
+
+    assert least <= len(flagged) <= most
+    assert all(not one.intervals and one.p95 is not None for one in flagged)
+    assert all("p95" in one.intervals for one in found if one not in flagged)
+
+
+def test_series_of_equal_values_and_short_ones_are_not_called_too_short():
+    """Rounding is no memory, and below 64 values nothing is told."""
+    assert not too_short(np.full(400, 0.1))
+    assert not too_short(np.linspace(1, 2, 63))
+    assert too_short(np.linspace(1, 2, 64))
+
+
+def test_what_is_not_a_number_is_no_value():
+    """Two values and a NaN are two values."""
+    summary = summarise([math.nan, 1.0, 2.0])
+
+    assert (2, 1.5, 1.0, 2.0) == (summary.n, summary.mean, summary.p50, summary.max)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,11 @@ def test_a_run_is_explained_with_its_intervals(tmp_path, capsys):
             "line 3: rps is '9.9', which in cycles of 1 s is the work of 9.9 users and not of 30",
         ),
         ("users,rps,latency_s\n1,1,1\n30,90.1,1\n", "line 3: rps is '90.1'"),
+        ("users, requests/s, TTFT, latency\n1,1,1,1\n", "line 1: column 3 is 'ttft', without a"),
+        ("users,ttft_s,latency\n1,1,1\n", "column 3 is 'latency', without a unit: write latency_s"),
+        ("users,ttft_p95_s,latency_s\n1,1,1\n", "column 2 is 'ttft_p95_s', which is not known: a"),
+        ("users,ttft_s,latency_s,ITL (ms)\n1,1,1,2\n", "a mean is called tpot_s, itl_s"),
+        ("users,latency_s,think time\n1,1,2\n", "column 3 is 'think time', which is not known"),
         ("users,rps,latency_s\n30,0,1\n", "line 2: rps is '0'"),
         ("users,rps,latency_s,think_s\n30,10,1,9.1\n", "of 101 users and not of 30"),
     ],
@@ -143,6 +148,14 @@ def test_units_and_spellings_of_columns():
     one = read_level_table("users,requests_per_s,ttft_s,latency_s\n2,1.5,0.25,3\n")
     other = read_level_table("\ufeffN, rps, mean_ttft_ms, e2e_latency_ms\r\n2,1.5,250,3000\r\n\r\n")
     assert one == other
+
+
+def test_other_columns_are_passed_over_where_the_mean_is_there():
+    """A percentile beside the mean, and what no rule needs."""
+    plain = read_level_table("users,ttft_s,latency_s\n2,0.25,3\n")
+    assert plain == read_level_table(
+        "users,ttft_s,ttft_p95_s,latency_s,latency_p95_s,title\n2,0.25,1,3,9,x\n"
+    )
 
 
 def test_a_folder_that_is_no_run_is_named(tmp_path, capsys):
