@@ -166,7 +166,8 @@ class BudgetWatch:
         first = self._reports[0]
         passed_s = now.elapsed_s - first.elapsed_s
         begun = now.ended + now.in_flight - first.ended - first.in_flight
-        rate_rps = begun / passed_s if passed_s > 0 else 0.0
+        # A count over a stretch may be short by one of the rate times its length.
+        rate_rps = (begun + 1) / passed_s if passed_s > 0 else 0.0
         known = [report.users for report in self._reports if report.elapsed_s > first.elapsed_s]
         usual = sum(known) / len(known) if known else 0
         growth = max(1.0, now.users / usual) if usual else 1.0
