@@ -95,11 +95,15 @@ _RETRIES: tuple[tuple[str, Any, str], ...] = (
         "full-jitter:500ms; server: only when it says how long",
     ),
     ("--retry-cap", "30s", "longest wait before a retry; when the server asks for more: give up"),
-    ("--retry-budget", 0.0, "most retries per request of all users, such as 0.1; 0: no bound"),
+    (
+        "--retry-budget",
+        0.0,
+        "most retries per request over the users of each worker, such as 0.1; 0: no bound",
+    ),
     ("--retry-on", "408,429,500,502,503,504,529", "statuses after which a request is sent again"),
     ("--quota-stop", 10, "end the run after so many answers in a row that the quota is used up"),
     ("--cancel-ratio", 0.0, "share of requests whose user leaves in the middle, such as 0.1"),
-    ("--cancel-after", "2", "when they leave: seconds after sending, or a distribution"),
+    ("--cancel-after", "2", "when they leave: seconds after asking, or a distribution"),
 )
 _COST: tuple[tuple[str, Any, str], ...] = (
     ("--price-in", 0.0, "price of a million prompt tokens"),

@@ -65,7 +65,7 @@ class Leaving:
     ratio: float
     """Their share of the requests."""
     after_s: Distribution
-    """How long after sending they leave."""
+    """How long after asking they leave."""
 
 
 MOST_USERS = 256

@@ -46,14 +46,14 @@ class EarlyEnds:
         if self._spend is not None:
             self._spend.accept(report["rows"])
 
-    def check(self, in_flight: int | None, phase: Mapping[str, Any] | None) -> None:
+    def check(self, pending: int, phase: Mapping[str, Any] | None) -> None:
         """End the run when it would cost more than its budget; asked about once a second.
 
         ``phase`` is what was announced last.
         """
         if self._spend is None or self._plan is None:
             return
-        stop = self._spend.check(in_flight or 0, phase)
+        stop = self._spend.check(pending, phase)
         if stop is not None:
             self._end(EarlyEnd(EndKind.BUDGET, stop.sentence()))
 
@@ -95,8 +95,9 @@ class _Spend:
             cost = self._prices.of_tokens(self._tokens_of(row)) or 0.0
             self._spent += cost
             self._squares += cost * cost
+            # Refused requests cost nothing: they must not make the others look cheap.
+            self._ended += cost > 0
             self._longest_s = max(self._longest_s, row[_AT["user_latency_s"]])
-        self._ended += len(rows)
 
     def _learn(self, row: list[Any]) -> None:
         """How long prompts are, and how many tokens one chunk holds."""
@@ -135,7 +136,7 @@ class _Spend:
         chunks: int = row[_AT["chunks"]] + 1
         return min(most, chunks * self._streamed_tokens / self._streamed_chunks)
 
-    def check(self, in_flight: int, phase: Mapping[str, Any] | None) -> BudgetStop | None:
+    def check(self, pending: int, phase: Mapping[str, Any] | None) -> BudgetStop | None:
         wanted = phase or {"target_users": 0, "rate_rps": None}
         rate_rps = wanted["rate_rps"] or 0.0
         return self._watch.observe(
@@ -144,7 +145,7 @@ class _Spend:
                 spent=self._spent,
                 spent_squares=self._squares,
                 ended=self._ended,
-                in_flight=in_flight,
+                in_flight=pending,
                 users=0 if rate_rps else wanted["target_users"],
                 rate_rps=rate_rps,
                 drain_s=self._longest_s,

@@ -40,4 +40,4 @@ FINAL = "swarmgauge.final"
 """Worker to master: the last report, as under REPORT_KEY."""
 REPORT_KEY = "swarmgauge"
 """Where a worker's report lies in the data of Locust's ``report_to_master``: {run_id, worker,
-host, in_flight, health, report, rows, tallies, marks}."""
+host, in_flight, pending, health, report, rows, tallies, marks}."""

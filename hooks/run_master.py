@@ -225,7 +225,7 @@ class RunMaster:
             if (state := self._state) is not None:
                 self._fleet.check()
                 self._guard.check(self._fleet.alive(), state.book)
-                self._early_ends.check(state.in_flight, state.last_phase)
+                self._early_ends.check(state.pending, state.last_phase)
             if self._state is not None and seconds % SAVE_PERIOD_S == 0:
                 try:
                     self._state.save()

@@ -50,6 +50,7 @@ class RunState:
         self.away: dict[str, list[dict[str, Any]]] = {}
         """The stages in which a worker was away for a while."""
         self._in_flight: dict[str, int] = {}
+        self._pending: dict[str, int] = {}
         self._series: list[dict[str, Any]] = []
         self._reports: dict[str, Numbers] = {}
         self.last_phase: dict[str, Any] | None = None
@@ -62,10 +63,16 @@ class RunState:
         """Requests of the fleet under way at the last reports; None before the first."""
         return sum(self._in_flight.values()) if self._in_flight else None
 
+    @property
+    def pending(self) -> int:
+        """Logical requests of the fleet begun and not over, those that wait to retry among them."""
+        return sum(self._pending.values())
+
     def accept(self, report: dict[str, Any]) -> None:
         """Add one worker's report."""
         self.workers.setdefault(report["worker"], report["host"])
         self._in_flight[report["worker"]] = report.get("in_flight", 0)
+        self._pending[report["worker"]] = report.get("pending", 0)
         self._series.extend(report.get("health") or ())
         self.folder.append(report["rows"])
         self.marks.extend(report["marks"])

@@ -93,6 +93,7 @@ class RunWorker:
             "worker": self.worker_id,
             "host": socket.gethostname(),
             "in_flight": self._context.in_flight,
+            "pending": self._context.pending,
             **self._recorder.take(self._series.take(self._context.clock_s())),
         }
 

@@ -63,7 +63,7 @@ class Counts:
         """Count one request; tokens are those of successes only."""
         ok = record.outcome is Outcome.OK
         self.offered += 1
-        self.sent += record.outcome.reached_wire
+        self.sent += record.attempts > 0 and record.outcome.reached_wire
         self.ok += ok
         self.failed += record.outcome.failed
         self.cancelled += record.outcome is Outcome.CANCELLED

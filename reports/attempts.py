@@ -91,6 +91,19 @@ def clock_offsets_s(records: pd.DataFrame) -> dict[str, float]:
     return {str(worker): float(s) for worker, s in zip(firsts["worker"], offsets_s, strict=True)}
 
 
+def untold(rows: pd.DataFrame) -> Bools:
+    """Attempts whose user left so early that a refusal may have been under way.
+
+    They are taken neither for let in nor for refused.
+    """
+    refusals_s = (rows["over_s"] - rows["at_s"])[limited(rows)]
+    if not len(refusals_s):
+        return np.zeros(len(rows), dtype=np.bool_)
+    left = rows["status"].isna() & rows["last"] & (rows["outcome"] == Outcome.CANCELLED.value)
+    early = rows["over_s"] - rows["at_s"] <= refusals_s.max()
+    return (left & early).to_numpy(dtype=np.bool_)
+
+
 def accepted(rows: pd.DataFrame) -> Bools:
     """Attempts that were let in, whatever became of them."""
     status = rows["status"]
@@ -109,10 +122,11 @@ def shed(rows: pd.DataFrame) -> Bools:
 
 
 def for_search(rows: pd.DataFrame) -> Attempts:
-    """The rows as the search for limits takes them.
+    """The rows as the search for limits takes them, without what no limiter is known to have told.
 
     The longest wait that a request was asked for stands for the waits of each of its 429s.
     """
+    rows = rows[~untold(rows)]
     return Attempts(
         sent_s=_numbers(rows, "at_s"),
         ended_s=_numbers(rows, "over_s"),

@@ -91,7 +91,9 @@ def _stage_uses(records: pd.DataFrame, rows: Iterable[StageRow]) -> Iterable[Sta
 
 
 def _use_of(records: pd.DataFrame, meta: Mapping[str, Any]) -> RunUse:
-    billed = records["outcome"].isin(_MAY_BE_BILLED)
+    billed = records["outcome"].isin(_MAY_BE_BILLED) & (records["attempts"] > 0)
+    # Whoever left in a pause after a 429 had no answer that anybody bills.
+    billed &= ~(records["status"] >= 400).fillna(False).astype(bool)
     told = records["prompt_tokens"].notna() & records["completion_tokens"].notna()
     lost = records[records["outcome"] != Outcome.OK.value]
     sent, made = (int(records[name].sum()) for name in ("wasted_prompt_tokens", "wasted_tokens"))

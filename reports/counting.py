@@ -44,7 +44,7 @@ def counts_of(records: pd.DataFrame) -> Counts:
     json_instead = ok["stream_asked"] & ~ok["streamed"]
     return Counts(
         offered=len(records),
-        sent=int((~records["outcome"].isin(_NEVER_SENT)).sum()),
+        sent=int((~records["outcome"].isin(_NEVER_SENT) & (records["attempts"] > 0)).sum()),
         ok=len(ok),
         failed=len(failed(records)),
         cancelled=len(cancelled),

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[hms]))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[hms])")
-_COUNT = re.compile(r"([0-9]{1,15})(?:\.0+)?(?:[,;].*)?")
+_COUNT = re.compile(r"([0-9]{1,15})(?:\.0+)?(?:;.*|,\s+.*|,[0-9]+;.*)?")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _MOST_CHARACTERS = 64
 """Longer than any date or duration: what a server sends must not cost time here."""

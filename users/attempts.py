@@ -106,6 +106,7 @@ def make_attempts(
     """
     attempts = Attempts()
     context.retry_budget.earn()
+    context.pending += 1
     with gevent.Timeout(leave_after_s, UserLeft()) as patience:
         try:
             _attempt_again_and_again(
@@ -115,6 +116,8 @@ def make_attempts(
             # It struck between two attempts, or while the first had to wait.
             attempts.interrupt = stop
             attempts.left = _STOPPED
+        finally:
+            context.pending -= 1
     if attempts.made and attempts.last.facts.interrupt is not None:
         attempts.interrupt = attempts.last.facts.interrupt
     if attempts.interrupt is patience.exception:
@@ -131,7 +134,7 @@ def _attempt_again_and_again(
     leaving: Event | None,
     attempts: Attempts,
 ) -> None:
-    previous_s = 0.0
+    previous_s, chance = 0.0, None
     while True:
         number = len(attempts.made)
         # Servers' logs then tell the attempts of one logical request apart.
@@ -148,7 +151,8 @@ def _attempt_again_and_again(
         if attempt.verdict.outcome is Outcome.OK or attempt.facts.interrupt is not None:
             return
         _note_asked_wait(context, attempts, attempt)
-        chance = context.chance("backoff", sequence)
+        # One source for all waits of a request: a fresh one would repeat its first draw.
+        chance = chance or context.chance("backoff", sequence)
         decision = context.retry_policy.decide(_end_of(attempt), number + 1, previous_s, chance)
         if isinstance(decision, GiveUp):
             attempts.gave_up = decision.reason

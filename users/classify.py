@@ -4,13 +4,18 @@ What the server said goes before what the transport felt: an HTTP error status i
 when its body was cut. Server text is passed on unmasked; the caller masks it.
 """
 
+import re
 from dataclasses import dataclass
 
 from metrics.outcome import Outcome
 from stream.reply import Reply, ReplyError
 from users.wire import WireFailure
 
-_QUOTA_WORDS = ("insufficient_quota", "quota_exceeded", "quota exceeded", "billing", "credit")
+_QUOTA = re.compile(
+    r"\b(insufficient_quota|quota[_ ]exceeded|exceeded_quota|budget_?exceeded)\b"
+    r"|(?<![a-z])(billing|credits?)(?![a-z])"
+)
+"""In a code or a type. A quota per minute or per day is a rate limit."""
 _CONTEXT_CODES = ("context_length_exceeded", "exceed_context_size_error", "context_window_exceeded")
 _CONTEXT_WORDS = (
     "maximum context length",
@@ -82,7 +87,7 @@ def _http_error(status: int, error: ReplyError | None) -> Verdict:
 def _http_outcome(status: int, error: ReplyError | None) -> Outcome:
     words = f"{error.code} {error.type}".lower() if error is not None else ""
     message = error.message.lower() if error is not None else ""
-    if status == 402 or (status == 429 and any(word in words for word in _QUOTA_WORDS)):
+    if status == 402 or (status == 429 and _QUOTA.search(words)):
         return Outcome.QUOTA_EXHAUSTED
     if status in (400, 413, 422) and (
         any(code in words for code in _CONTEXT_CODES)

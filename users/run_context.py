@@ -53,6 +53,8 @@ class RunContext:
     stage: Stage | None = None
     phase: Phase | None = None
     in_flight: int = 0
+    pending: int = 0
+    """Logical requests begun and not over: in flight, waiting for a slot, or for a retry."""
     on_phase: list[Callable[[], None]] = field(default_factory=list)
     """Called after each announcement."""
     on_quota: Callable[[str], None] | None = None

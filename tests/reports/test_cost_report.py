@@ -119,6 +119,16 @@ def test_the_test_itself_costs_more_than_its_windows(tmp_path):
     assert 0.00054 == pytest.approx(cost.rows[0].cost)
 
 
+def test_who_left_without_an_answer_is_billed_by_nobody(tmp_path):
+    """Before any attempt, or in the pause after a 429: not among those that may be billed."""
+    left = {"outcome": Outcome.CANCELLED, "prompt_tokens": None, "completion_tokens": None}
+    records = [big(), big(**left, status=None, attempts=0), big(**left, status=429)]
+
+    cost, _ = cost_from(tmp_path / "r", records, TOKENS)
+
+    assert (0, False) == (cost.runs[0].use.unknown_requests, cost.runs[0].at_least)
+
+
 def test_tries_before_the_last_one_are_told_apart(tmp_path):
     """2,000 prompt tokens at 0.50 and 50 at 2.00: 0.11 cents, were they billed."""
     records = [big(), big(attempts=3, wasted_prompt_tokens=2_000, wasted_tokens=50)]

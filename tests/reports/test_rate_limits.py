@@ -164,6 +164,23 @@ def test_the_search_gets_tokens_headers_and_the_wait_asked_for():
     assert found.limit_tokens is None
 
 
+def test_a_refusal_that_was_not_read_is_neither_let_in_nor_refused():
+    """Who left as early as a 429 takes may have been refused; who left later was not."""
+    left = {"outcome": Outcome.CANCELLED, "status": None, "streamed": False, "ttft_s": None}
+    times = {"last_token_s": None, "user_latency_s": 0.02}
+    refused = failed_record(Outcome.RATE_LIMITED, 429, rate_limited_attempts=1)
+    records = [
+        refused,
+        make_record(**left, **times, end_s=refused.end_s / 2),
+        make_record(**left, **times, end_s=refused.end_s * 2),
+    ]
+
+    found = for_search(attempt_rows(frame_of(numbered(records))))
+
+    assert [False, True] == found.accepted.tolist()
+    assert [True, False] == found.limited.tolist()
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 3), max_size=20),

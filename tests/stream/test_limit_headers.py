@@ -266,3 +266,14 @@ def test_whatever_a_server_writes_is_read_or_named(texts):
     assert all(0 <= time < 1e70 for time in times if time is not None)
     read = sum(value is not None for value in times + counts)
     assert len(texts) == read + len(found.unreadable)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("60", 60), ("5, 5;w=60", 5), ("5,5;w=60", 5), ("100;w=60", 100), ("1,000", None)],
+)
+def test_a_count_is_whole_or_unreadable(text, count):
+    """Policies may follow; a separator of thousands is not read as the end of the number."""
+    found = read_limit_headers({"x-ratelimit-limit-requests": text}, NOW)
+
+    assert count == found.limit_requests

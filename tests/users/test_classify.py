@@ -310,8 +310,10 @@ def test_E10_only_a_refused_body_can_be_too_long(status):
         {"code": "Insufficient_Quota"},
         {"type": "billing_error"},
         {"code": "credit_balance_too_low"},
+        {"code": "insufficient_credits"},
+        {"type": "budget_exceeded"},
     ],
-    ids=["code", "type", "exceeded", "capitals", "billing", "credit"],
+    ids=["code", "type", "exceeded", "capitals", "billing", "credit", "credits", "budget"],
 )
 def test_R12_a_429_about_quota_can_never_succeed(members):
     """Code or type says so."""
@@ -327,8 +329,10 @@ def test_R12_a_429_about_quota_can_never_succeed(members):
         _error("Rate limit reached", type="requests", code="rate_limit_exceeded"),
         _error("Rate limit reached; see your billing page for your quota", code="rate_limit"),
         _error("slow down"),
+        _error("slow down", code="quota_exceeded_per_minute"),
+        _error("slow down", code="accredited_only"),
     ],
-    ids=["rate code", "quota in the text", "no code"],
+    ids=["rate code", "quota in the text", "no code", "per minute", "a part of a word"],
 )
 def test_R12_a_429_about_the_rate_may_succeed_later(error):
     """Words of the message alone do not make it a quota."""

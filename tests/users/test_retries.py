@@ -6,6 +6,7 @@ import gevent
 import pytest
 
 from metrics.outcome import Outcome
+from metrics.tally import Counts
 from tests.support.asking import asker
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(60)]
@@ -244,3 +245,41 @@ def test_what_was_made_in_vain_is_counted(case_server):
 
     assert (0, 2 * record.prompt_tokens) == (record.wasted_tokens, record.wasted_prompt_tokens)
     assert record.prompt_tokens
+
+
+def test_each_wait_of_a_request_is_drawn_anew(case_server):
+    """Four retries with full jitter: their shares of what they may be differ."""
+    options = {"retries": 4, "backoff": "full-jitter:100ms", "retry_on": "500"}
+    with asker(case_server.host("always_500"), **options) as user:
+        record = user.ask().record
+
+    sent_s = (*record.lost_sent_s[1:], record.last_sent_s)
+    waits_s = [again - end for again, end in zip(sent_s, record.lost_end_s, strict=True)]
+    shares = [wait_s / (0.1 * 2**n) for n, wait_s in enumerate(waits_s)]
+    assert max(shares) - min(shares) > 0.1
+
+
+def test_what_waits_for_a_retry_is_pending(case_server):
+    """Not in flight, and not over either: a budget must reckon with it."""
+    with asker(case_server.host("always_429"), retries=3) as user:
+        asking = gevent.spawn(user.ask)
+        gevent.sleep(0.5)
+        assert (1, 0) == (user.context.pending, user.context.in_flight)
+        user.leaving.set()
+        asking.join()
+
+    assert 0 == user.context.pending
+
+
+def test_who_leaves_before_a_slot_is_free_has_sent_nothing(case_server):
+    """One slot, taken for long: the other user closes the tab meanwhile, without an attempt."""
+    with asker(case_server.host("E12_b"), max_in_flight=1) as user:
+        first = gevent.spawn(user.ask, leave_after_s=1.0)
+        gevent.sleep(0.1)
+        second = user.ask(leave_after_s=0.2).record
+        first.join()
+
+    assert (Outcome.CANCELLED, 0) == (second.outcome, second.attempts)
+    counts = Counts()
+    counts.add(second)
+    assert (0, 1) == (counts.sent, counts.cancelled)
