@@ -8,13 +8,14 @@ SIM_PORT ?= 8000
 PROFILE ?= small
 
 .PHONY: help venv dev ramp test lint simulator ui bench knee-bench calibrate memory clean \
-  browser gateways
+  browser gateways test-long
 
 help:
 	@echo "make ramp       a first ramp against the embedded endpoint, with its report"
 	@echo "make ui         the same endpoint and Locust's web page on http://127.0.0.1:$(PORT)"
 	@echo "make simulator  the embedded endpoint alone on port $(SIM_PORT) (PROFILE=$(PROFILE))"
-	@echo "make test       all tests        make lint   ruff and mypy"
+	@echo "make test       all tests but those that take minutes: make test-long"
+	@echo "make lint       ruff and mypy"
 	@echo "make bench      the client against others, into docs/performance.md (13 minutes, needs gcc)"
 	@echo "make knee-bench the knee on servers whose knee is known, into docs/knee.md (3 minutes)"
 	@echo "make calibrate  what this machine can do as a client"
@@ -65,10 +66,19 @@ memory: venv
 test: dev browser gateways
 	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
-	@echo "== 2/3 the tests with servers and Locust, which mostly wait: three side by side"
-	@$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=12 -m "(live or browser) and not alone"
+	@echo "== 2/3 the tests with servers and Locust, five side by side: three make load, two mostly"
+	@echo "   wait and are told of at the end"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=5 -m "patient and not alone and not long" \
+	  > .patient.log 2>&1 & waiting=$$!; \
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=12 \
+	  -m "(live or browser) and not alone and not patient and not long"; made=$$?; \
+	wait $$waiting; waited=$$?; cat .patient.log; rm -f .patient.log; exit $$((made + waited))
 	@echo "== 3/3 the tests that compare times, one by one"
-	@$(BIN)/python -m pytest -q --durations=5 -m "alone"
+	@$(BIN)/python -m pytest -q --durations=5 -m "alone and not long"
+
+test-long: dev browser gateways
+	@echo "== the tests that take minutes, one by one"
+	@$(BIN)/python -m pytest -q --durations=20 -m "long"
 
 # Tests are skipped, and say so, where Chromium or nginx can be neither found nor installed.
 browser:

@@ -17,7 +17,7 @@ from tests.support.litellm_server import LITELLM, START_LIMIT_S, requires_litell
 from tests.support.processes import ROOT, end, free_port, simulator, wait_until
 from tests.support.runs import server_log
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 GATEWAY = ROOT / "deploy" / "gateway"
 OBSERVED = ROOT / "deploy" / "observability"

@@ -17,7 +17,7 @@ from tests.support.processes import end, free_port, python_process, simulator, w
 from tests.support.runs import Finished, run_headless, server_log, start_locust
 from tests.support.scripted_runs import LONG_WAIT_S, scripted_runs
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 WORKERS = pytest.mark.parametrize("workers", [0, 3], ids=["one process", "three workers"])
 

@@ -107,7 +107,7 @@ def test_an_nginx_that_compresses_streams_hides_the_queue(tmp_path):
     assert "arrive in one piece" in knee["reason"]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_L12_a_cap_is_called_one_by_the_search_and_by_the_report(tmp_path, workers):
     """6 at once and no more, on one process and on two workers, whose clocks differ."""
     found, _ = search(tmp_path, "slots-16", 32, workers=workers, server=("--max-in-flight", "6"))
@@ -121,6 +121,7 @@ def test_L12_a_cap_is_called_one_by_the_search_and_by_the_report(tmp_path, worke
     assert found.sound, found.output[-2000:]
 
 
+@pytest.mark.long
 def test_users_who_leave_do_not_end_the_climb(tmp_path):
     """A third of the requests are left before their answer: no failures, and the knee is found."""
     leaving = ("--cancel-ratio", "0.34", "--cancel-after", "0.1")
@@ -199,7 +200,11 @@ def test_the_budget_that_ended_a_search_is_saved(tmp_path):
 
 @pytest.mark.alone
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("stuck", [True, False], ids=["stays overloaded", "recovers"])
+@pytest.mark.parametrize(
+    "stuck",
+    [True, pytest.param(False, marks=pytest.mark.long)],
+    ids=["stays overloaded", "recovers"],
+)
 def test_the_way_down_shows_hysteresis_after_a_cold_start(tmp_path, stuck):
     """A server that stays slow once 4 requests waited serves 8 users far slower on the way down;
     one that recovers serves them alike. The cold start before the search is no level of it."""

@@ -24,7 +24,7 @@ from tests.support.nginx_server import requires_nginx
 from tests.support.processes import free_port, simulator, wait_until
 from tests.support.runs import run_headless, server_log
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 MODEL = "case-model"
 RPM = 20

@@ -17,7 +17,7 @@ from tests.support.nginx_server import requires_nginx
 from tests.support.processes import free_port, simulator
 from tests.support.runs import run_headless, server_log
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 MODEL = "case-model"
 RPM = 20

@@ -10,7 +10,7 @@ from reports.load import load_run
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 SHORT = ("--prefixes", "0", "--prompt-tokens", "20", "--output-tokens", "8", "--hold", "8s")
 SOFT = ("--profile", "soft", "--jitter", "0")

@@ -13,7 +13,7 @@ PROMPTS = ("--prefixes", "0", "--prompt-tokens", "4", "--temperature", "0")
 
 
 @pytest.mark.timeout(580)
-@pytest.mark.parametrize("slots", [4, 8])
+@pytest.mark.parametrize("slots", [4, pytest.param(8, marks=pytest.mark.long)])
 def test_the_search_finds_the_slots(tmp_path, slots):
     """4 slots and 8: a knee within one of them, and no request failed."""
     with llama_server(slots) as url:

@@ -8,7 +8,7 @@ from tests.live.test_page_runs import FORM, page, post, state
 from tests.support.processes import end, simulator, wait_until
 from tests.support.runs import server_log
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 WRONG = [
     ({"warmup_requests": "abc"}, ("--warmup-requests", "'abc'", "whole number")),

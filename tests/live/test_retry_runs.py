@@ -20,7 +20,7 @@ from tests.support.scripted_runs import (
     scripted_runs,
 )
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 WORKERS = pytest.mark.parametrize("workers", [0, 3], ids=["one process", "three workers"])
 PARTS = ("ok", "failed", "cancelled", "not_sent")
@@ -84,7 +84,8 @@ def assert_books_balance(run, records):
     assert ("total", whole) == (bottom["stage"], [int(bottom[name]) for name in names])
 
     shown = [name.replace("_", " ") for name in names]
-    assert windows == page_columns(run, ("users", "held s"), *shown)
+    load = "rate" if run.run["shape"] == "open-loop" else "users"
+    assert windows == page_columns(run, (load, "held s"), *shown)
     sums = "planned = ok + failed + cancelled + not sent"
     (line,) = (row for rows in page_tables(run) for row in rows if row[0] == sums)
     assert whole == [int(number) for number in re.findall(r"\d+", line[1])]

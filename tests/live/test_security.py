@@ -19,7 +19,7 @@ from tests.live.test_page_runs import FORM, answers, post, state
 from tests.support.processes import end, free_port, simulator, wait_until
 from tests.support.runs import start_locust
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 KEY = "sk-security-AAAA1111BBBB"
 HEADER = "header-value-CCCC2222"

@@ -8,7 +8,7 @@ import pytest
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 
 @pytest.mark.parametrize("workers", [0, 3], ids=["one process", "three workers"])

@@ -9,7 +9,7 @@ from metrics.outcome import Outcome
 from metrics.tally import Counts
 from tests.support.asking import asker
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.live, pytest.mark.patient, pytest.mark.timeout(60)]
 
 KINDS = pytest.mark.parametrize("traffic", ["stream", "block", "sdk"])
 
