@@ -97,7 +97,10 @@ def test_litellm_s_twenty_a_minute_are_found(tmp_path):
     assert (limit["figure"], limit["burst"], limit["window_s"]) == (RPM, RPM, 60)
     assert limit["source"] == "both"
     is_bound_by(limits, "requests_fixed_window")
-    assert limits["published"] == {"limit_requests": RPM, "remaining_requests": 0}
+    # What remained when it was told last depends on the clock minute in which the run ended.
+    assert {"limit_requests", "remaining_requests"} == set(limits["published"])
+    assert RPM == limits["published"]["limit_requests"]
+    assert 0 <= limits["published"]["remaining_requests"] < RPM
     refused = refusals(run)
     assert limits["asked_wait"] == {
         "refused": refused,
