@@ -200,11 +200,8 @@ def test_the_budget_that_ended_a_search_is_saved(tmp_path):
 
 @pytest.mark.alone
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    "stuck",
-    [True, pytest.param(False, marks=pytest.mark.long)],
-    ids=["stays overloaded", "recovers"],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("stuck", [True, False], ids=["stays overloaded", "recovers"])
 def test_the_way_down_shows_hysteresis_after_a_cold_start(tmp_path, stuck):
     """A server that stays slow once 4 requests waited serves 8 users far slower on the way down;
     one that recovers serves them alike. The cold start before the search is no level of it."""

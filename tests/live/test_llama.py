@@ -13,7 +13,8 @@ PROMPTS = ("--prefixes", "0", "--prompt-tokens", "4", "--temperature", "0")
 
 
 @pytest.mark.timeout(580)
-@pytest.mark.parametrize("slots", [4, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("slots", [4, 8])
 def test_the_search_finds_the_slots(tmp_path, slots):
     """4 slots and 8: a knee within one of them, and no request failed."""
     with llama_server(slots) as url:
