@@ -304,6 +304,7 @@ def _peak_bytes(pid):
 
 @pytest.mark.alone
 @pytest.mark.timeout(400)
+@pytest.mark.long
 def test_E07_a_flood_of_unique_errors_stays_small(tmp_path):
     """20,000 failures, each with a text and a code of its own: few rows in Locust's table and in
     ours, memory within a fifth of a flood of one text, a page under 3 MB, no line of log each."""

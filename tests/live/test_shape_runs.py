@@ -210,6 +210,7 @@ def soaked(folder, *server):
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_a_leak_of_the_server_is_found_and_none_where_there_is_none(tmp_path, monkeypatch):
     """Steps that get 60 % longer a minute, and steps that do not, both in windows of 2 s: the
     verdict of hours in one minute. The drift of the first token is the server's."""

@@ -323,7 +323,10 @@ def test_a_user_raises_the_order_to_stop_again(tmp_path):
         stub = SimpleNamespace(
             _leaving=Event(),
             context=SimpleNamespace(
-                transports={TrafficKind.STREAM: None}, phase=None, halted=False
+                transports={TrafficKind.STREAM: None},
+                phase=None,
+                halted=False,
+                takes_request=lambda: True,
             ),
             kind=TrafficKind.STREAM,
             _next_wish=lambda: None,
