@@ -243,7 +243,7 @@ def _retrying(take: OptionReader) -> Retrying:
 
 
 def _prices(take: OptionReader, options: Mapping[str, Any]) -> Prices:
-    for name in ("price_in", "price_cached", "price_out", "gpu_hour_price", "budget"):
+    for name in ("price_in", "price_cached", "price_out", "gpu_hour_price"):
         take.number(name, above=-1e-9, default=0.0)
     take.whole("gpus", minimum=1, default=1)
     try:

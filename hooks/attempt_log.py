@@ -6,28 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from metrics.limits_attempts import Attempts, Floats
+from metrics.limits_attempts import LET_IN, TOLD, Attempts, known, unread
 from metrics.outcome import Outcome
 from metrics.record import RequestRecord
-
-_LET_IN = frozenset(
-    {
-        Outcome.FIRST_TOKEN_TIMEOUT,
-        Outcome.IDLE_TIMEOUT,
-        Outcome.TOTAL_TIMEOUT,
-        Outcome.CANCELLED,
-    }
-)
-"""Ends without any status at which the server was at work: a limiter refuses at once."""
-_COLUMNS = (
-    "prompt_tokens",
-    "completion_tokens",
-    "asked_max_tokens",
-    "limit_requests",
-    "remaining_requests",
-    "limit_tokens",
-    "remaining_tokens",
-)
 
 
 class AttemptLog:
@@ -55,15 +36,18 @@ class AttemptLog:
             if stage is None or of_stage == stage
         ]
         origin_s = np.array([origin for origin, _ in rows])
-        table = np.array([values for _, values in rows]).reshape(len(rows), 6 + len(_COLUMNS))
-        told = {name: _known(table[:, 6 + n]) for n, name in enumerate(_COLUMNS)}
+        table = np.array([values for _, values in rows]).reshape(len(rows), 7 + len(TOLD))
+        left = table[:, 4] > 0
+        kept = ~unread(table[:, 0], table[:, 1], table[:, 3] > 0, left)
+        table, origin_s = table[kept], origin_s[kept]
+        told = {name: known(table[:, 7 + n]) for n, name in enumerate(TOLD)}
         return Attempts(
             sent_s=table[:, 0] - origin_s,
             ended_s=table[:, 1] - origin_s,
             accepted=table[:, 2] > 0,
             limited=table[:, 3] > 0,
-            retry_after_s=_known(table[:, 4]),
-            reset_requests_s=_known(table[:, 5]),
+            retry_after_s=known(table[:, 5]),
+            reset_requests_s=known(table[:, 6]),
             **told,
         )
 
@@ -80,17 +64,16 @@ class AttemptLog:
     def _keep(
         self, record: RequestRecord, sent_s: float, end_s: float, status: int | None, last: bool
     ) -> None:
-        let_in = last and status is None and record.outcome in _LET_IN
+        let_in = last and status is None and record.outcome in LET_IN
         accepted = let_in or (status is not None and 200 <= status < 300)
         only_last = record.reset_s if last else None
         values = [record.asked_wait_s if status == 429 else None, only_last]
-        for name in _COLUMNS:
+        for name in TOLD:
             of_request = name in ("prompt_tokens", "asked_max_tokens")
             values.append(getattr(record, name) if last or of_request else None)
-        times_and_flags = [sent_s, max(sent_s, end_s), float(accepted), float(status == 429)]
+        left = last and status is None and record.outcome is Outcome.CANCELLED
+        flags = [float(accepted), float(status == 429), float(left)]
         numbers = [float("nan") if value is None else float(value) for value in values]
-        self._rows.append((record.stage, record.worker, [*times_and_flags, *numbers]))
-
-
-def _known(values: Floats) -> Floats | None:
-    return values if np.isfinite(values).any() else None
+        self._rows.append(
+            (record.stage, record.worker, [sent_s, max(sent_s, end_s), *flags, *numbers])
+        )

@@ -27,6 +27,7 @@ from metrics.knee_result import (
 )
 from metrics.knee_service import HiddenQueue, ServiceLaw, hidden_queue, service_law
 from metrics.knee_slo import GOOD_RATIO, slo_capacity
+from metrics.more_levels import more_levels
 
 __all__ = [
     "CALM_SHARE",
@@ -52,7 +53,7 @@ SCALING = 0.25
 """Elasticity from which throughput is said to be still scaling."""
 ALIKE = 0.15
 """Elasticity below which soft saturation and a hidden queue look alike from outside."""
-HIGHER, LOWER = "add higher --stages", "add lower --stages"
+HIGHER, LOWER = more_levels("ladder")
 
 
 def find_knee(levels: Sequence[Level], slo_ratio: float = GOOD_RATIO) -> KneeEstimate:

@@ -5,10 +5,31 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from metrics.outcome import Outcome
+
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
+LET_IN = frozenset(
+    {
+        Outcome.FIRST_TOKEN_TIMEOUT,
+        Outcome.IDLE_TIMEOUT,
+        Outcome.TOTAL_TIMEOUT,
+        Outcome.CANCELLED,
+    }
+)
+"""Ends without any status at which the server was at work: a limiter refuses at once."""
+TOLD = (
+    "prompt_tokens",
+    "completion_tokens",
+    "asked_max_tokens",
+    "limit_requests",
+    "remaining_requests",
+    "limit_tokens",
+    "remaining_tokens",
+)
+"""Columns that are fields of a request's record under the same name."""
 _FLAGS = ("accepted", "limited")
 
 
@@ -60,6 +81,20 @@ class Attempts:
     def within(self, begin_s: float, end_s: float) -> Bools:
         """Which attempts were sent from ``begin_s`` to before ``end_s``."""
         return (self.sent_s >= begin_s) & (self.sent_s < end_s)
+
+
+def known(values: Floats) -> Floats | None:
+    """A column, or None where no attempt has a value."""
+    return values if np.isfinite(values).any() else None
+
+
+def unread(sent_s: Floats, ended_s: Floats, limited: Bools, left: Bools) -> Bools:
+    """Attempts that were left (without a status) so early that a refusal may have been under way.
+
+    They are to be taken neither for let in nor for refused.
+    """
+    took_s = ended_s - sent_s
+    return left & (took_s <= np.max(took_s[limited], initial=-np.inf))
 
 
 def _check(attempts: Attempts) -> None:

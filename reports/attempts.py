@@ -5,26 +5,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from metrics.limits_attempts import Attempts, Bools, Floats
+from metrics.limits_attempts import LET_IN, TOLD, Attempts, Bools, Floats, known, unread
 from metrics.outcome import Outcome
 from metrics.record import SEVERAL
 from reports.ledger import REFUSALS, lost_values
 
-SHED = (429, 503, 529)
 CLOCK_NOTE = (
     "The workers' clocks are aligned by the wall-clock time of each one's first request: machines "
     "whose clocks differ shift their attempts against each other."
 )
-_LET_IN = {
-    outcome.value
-    for outcome in (
-        Outcome.FIRST_TOKEN_TIMEOUT,
-        Outcome.IDLE_TIMEOUT,
-        Outcome.TOTAL_TIMEOUT,
-        Outcome.CANCELLED,
-    )
-}
-"""Ends without any status at which the server was at work: a limiter refuses at once."""
 _OF_REQUEST = ("worker", "stage", "counted", "prompt_tokens", "asked_max_tokens", "asked_wait_s")
 _OF_LAST = (
     "outcome",
@@ -91,23 +80,10 @@ def clock_offsets_s(records: pd.DataFrame) -> dict[str, float]:
     return {str(worker): float(s) for worker, s in zip(firsts["worker"], offsets_s, strict=True)}
 
 
-def untold(rows: pd.DataFrame) -> Bools:
-    """Attempts whose user left so early that a refusal may have been under way.
-
-    They are taken neither for let in nor for refused.
-    """
-    refusals_s = (rows["over_s"] - rows["at_s"])[limited(rows)]
-    if not len(refusals_s):
-        return np.zeros(len(rows), dtype=np.bool_)
-    left = rows["status"].isna() & rows["last"] & (rows["outcome"] == Outcome.CANCELLED.value)
-    early = rows["over_s"] - rows["at_s"] <= refusals_s.max()
-    return (left & early).to_numpy(dtype=np.bool_)
-
-
 def accepted(rows: pd.DataFrame) -> Bools:
     """Attempts that were let in, whatever became of them."""
     status = rows["status"]
-    no_status = status.isna() & rows["last"] & rows["outcome"].isin(_LET_IN)
+    no_status = status.isna() & rows["last"] & rows["outcome"].isin(LET_IN)
     return (status.between(200, 299) | no_status).to_numpy(dtype=np.bool_)
 
 
@@ -126,26 +102,17 @@ def for_search(rows: pd.DataFrame) -> Attempts:
 
     The longest wait that a request was asked for stands for the waits of each of its 429s.
     """
-    rows = rows[~untold(rows)]
+    left = rows["status"].isna() & rows["last"] & (rows["outcome"] == Outcome.CANCELLED.value)
+    sent_s, over_s = _numbers(rows, "at_s"), _numbers(rows, "over_s")
+    rows = rows[~unread(sent_s, over_s, limited(rows), left.to_numpy(dtype=np.bool_))]
     return Attempts(
         sent_s=_numbers(rows, "at_s"),
         ended_s=_numbers(rows, "over_s"),
         accepted=accepted(rows),
         limited=limited(rows),
         retry_after_s=_known(rows, "asked_wait_s"),
-        **{name: _known(rows, name) for name in _SEARCHED},
+        **{name: _known(rows, name) for name in TOLD},
     )
-
-
-_SEARCHED = (
-    "prompt_tokens",
-    "completion_tokens",
-    "asked_max_tokens",
-    "limit_requests",
-    "remaining_requests",
-    "limit_tokens",
-    "remaining_tokens",
-)
 
 
 def _numbers(rows: pd.DataFrame, name: str) -> Floats:
@@ -153,8 +120,7 @@ def _numbers(rows: pd.DataFrame, name: str) -> Floats:
 
 
 def _known(rows: pd.DataFrame, name: str) -> Floats | None:
-    values = _numbers(rows, name)
-    return values if np.isfinite(values).any() else None
+    return known(_numbers(rows, name))
 
 
 def _flat(values: Iterable[Sequence[float]]) -> Floats:

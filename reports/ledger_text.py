@@ -33,24 +33,8 @@ LEDGER_COLUMNS = (
     "no TTFT",
     "gave up",
 )
-SHORT_COLUMNS = (
-    "load",
-    "planned",
-    "ok",
-    "failed",
-    "cancelled",
-    "not sent",
-    "attempts",
-    "429s",
-    "retried",
-    "then ok",
-    "attempts per request",
-    "retry wait mean",
-    "of users' time",
-    "wasted output tokens",
-    "wasted prompt tokens",
-    "users' TTFT p50",
-)
+_PAGE_ALONE = {"p95", "most asked for", "attempt's TTFT p50", "no TTFT", "gave up"}
+SHORT_COLUMNS = tuple(name for name in LEDGER_COLUMNS if name not in _PAGE_ALONE)
 """Those that a terminal has room for; the page has all."""
 
 

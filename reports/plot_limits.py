@@ -11,7 +11,7 @@ from metrics.stage import Phase
 from reports.attempts import clock_offsets_s
 from reports.load import SavedRun
 from reports.loads import axis_name, load_mark, mark_text
-from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, nothing
+from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, name_span, nothing
 from reports.rate_limits import RateLimits
 from reports.stage_loads import StageLoad
 
@@ -57,16 +57,7 @@ def _stages(axes: Axes, run: SavedRun) -> None:
             continue
         begin_s, end_s = mark.at_s + shift_s, following.at_s + shift_s
         axes.axvline(begin_s, color="0.5", lw=0.8, ls=":")
-        axes.text(
-            (begin_s + end_s) / 2,
-            0.98,
-            mark_text(mark.stage),
-            transform=axes.get_xaxis_transform(),
-            ha="center",
-            va="top",
-            fontsize=8,
-            color="0.5",
-        )
+        name_span(axes, begin_s, end_s, mark_text(mark.stage))
 
 
 def draw_by_stage(figure: Figure, limits: RateLimits | None) -> None:

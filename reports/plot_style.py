@@ -14,6 +14,20 @@ def nothing(axes: Axes) -> None:
     axes.set_yticks([])
 
 
+def name_span(axes: Axes, begin: float, end: float, text: str) -> None:
+    """A name at the top of a stretch of the horizontal axis."""
+    axes.text(
+        (begin + end) / 2,
+        0.98,
+        text,
+        transform=axes.get_xaxis_transform(),
+        ha="center",
+        va="top",
+        fontsize=8,
+        color="0.5",
+    )
+
+
 def legend(axes: Axes, **options: float) -> None:
     """A legend in a line above the axes, where it covers nothing."""
     axes.legend(

@@ -24,7 +24,7 @@ from reports.load import SavedRun
 from reports.loads import axis_name, load_name, load_size, mark_text
 from reports.model import RunReport, StageRow
 from reports.plot_limits import LIMIT_PLOTS, LIMIT_TITLES
-from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, nothing
+from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, name_span, nothing
 
 # Okabe and Ito's palette: told apart with every common colour blindness.
 THROUGHPUT, TTFT_P50, TTFT_P95 = "#0072B2", "#E69F00", "#D55E00"
@@ -173,16 +173,7 @@ def _stage_bands(axes: Axes, run: SavedRun) -> None:
     for mark, following in itertools.pairwise(marks):
         if mark.phase is Phase.HOLD:
             axes.axvspan(mark.at_s, following.at_s, color="0.5", alpha=0.12, lw=0)
-            axes.text(
-                (mark.at_s + following.at_s) / 2,
-                0.98,
-                mark_text(mark.stage),
-                transform=axes.get_xaxis_transform(),
-                ha="center",
-                va="top",
-                fontsize=8,
-                color="0.5",
-            )
+            name_span(axes, mark.at_s, following.at_s, mark_text(mark.stage))
 
 
 def _outcomes(figure: Figure, report: RunReport, run: SavedRun) -> None:

@@ -1,11 +1,11 @@
 """A plan that can be ended from outside: for a budget, or because going on makes no sense."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from metrics.stage import Phase, Stage
 from shapes.plan import Directive, Observation, Plan
+from shapes.plan_parts import WrappingPlan
 
 _DRAIN_SPAWN_RATE = 100.0
 
@@ -29,11 +29,11 @@ class EarlyEnd:
     reason: str
 
 
-class BoundedPlan:
+class BoundedPlan(WrappingPlan):
     """Follows another plan until it is told to end; then there is only a drain."""
 
     def __init__(self, plan: Plan, drain_limit_s: float) -> None:
-        self._plan = plan
+        super().__init__(plan)
         self._drain_limit_s = drain_limit_s
         self._begun: list[Stage] = []
         self._drain: Stage | None = None
@@ -42,36 +42,16 @@ class BoundedPlan:
         """The order to end that was given; None while the plan goes its own way."""
 
     @property
-    def not_reached(self) -> frozenset[int]:
-        """The ids of stages whose users never all ran."""
-        return self._plan.not_reached
-
-    @property
-    def void_reasons(self) -> Mapping[int, str]:
-        """Why the search set stages aside while it ran, by their ids."""
-        return self._plan.void_reasons
-
-    @property
     def stages(self) -> tuple[Stage, ...]:
         """As the plan has them; after an early end those that had begun, and the drain."""
         return self._plan.stages if self._drain is None else (*self._begun, self._drain)
-
-    @property
-    def stage_count(self) -> int | None:
-        """How many stages there will be, the drain left out; None when that is still open."""
-        return self._plan.stage_count
-
-    @property
-    def expected_s(self) -> float | None:
-        """Roughly how long the plan takes, in seconds; None when it runs until it is stopped."""
-        return self._plan.expected_s
 
     @property
     def ended_by(self) -> str | None:
         """The bound that ended a search before it knew enough, as a sentence; else None."""
         if self.ended_early is not None and self._plan.stage_count is None:
             return self.ended_early.reason
-        return self._plan.ended_by
+        return super().ended_by
 
     def end(self, order: EarlyEnd) -> None:
         """Ask for no more load from the next turn on; the first order stays."""

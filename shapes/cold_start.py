@@ -1,21 +1,20 @@
 """A cold start before any plan: nobody asks for a while, then a few single requests do."""
 
-from collections.abc import Mapping
-
 from metrics.stage import COLD_REQUESTS, COLD_STAGE, Phase, Stage
 from shapes.plan import Directive, Observation, Plan
+from shapes.plan_parts import WrappingPlan
 
 PROBE_LIMIT_S = 120.0
 
 
-class ColdStartPlan:
+class ColdStartPlan(WrappingPlan):
     """Waits ``idle_s`` without load, has one user ask three times, then follows another plan.
 
     The probe's stage has a number that no plan reaches, so that the other stages keep theirs.
     """
 
     def __init__(self, plan: Plan, idle_s: float) -> None:
-        self._plan = plan
+        super().__init__(plan)
         self._idle_s = idle_s
         self._idle = Stage(COLD_STAGE, "cold", 0)
         self._probe = Stage(COLD_STAGE, "cold", 1)
@@ -25,35 +24,15 @@ class ColdStartPlan:
         self._over = False
 
     @property
-    def not_reached(self) -> frozenset[int]:
-        """As the other plan has it."""
-        return self._plan.not_reached
-
-    @property
-    def void_reasons(self) -> Mapping[int, str]:
-        """Why the search set stages aside while it ran, by their ids."""
-        return self._plan.void_reasons
-
-    @property
     def stages(self) -> tuple[Stage, ...]:
         """The other plan's stages, its drain, and the probe."""
         return (*self._plan.stages, self._probe)
-
-    @property
-    def stage_count(self) -> int | None:
-        """As the other plan has it."""
-        return self._plan.stage_count
 
     @property
     def expected_s(self) -> float | None:
         """The other plan's time and the idle time; the probe's answers are not known."""
         expected_s = self._plan.expected_s
         return None if expected_s is None else expected_s + self._idle_s
-
-    @property
-    def ended_by(self) -> str | None:
-        """As the other plan has it."""
-        return self._plan.ended_by
 
     def next(self, seen: Observation) -> Directive | None:
         """Idle, then the probe, then the other plan's directives."""

@@ -15,6 +15,7 @@ from metrics.knee_search import SLOW_S, KneeSearch, LevelOrder, OrderKind
 from metrics.more_levels import more_levels
 from metrics.stage import Phase, Stage
 from shapes.plan import Directive, Observation, Progress, ramp_limit_s
+from shapes.plan_parts import SearchedPlan
 
 LEAST_HOLD_S = 5.0
 WARM_LIMIT_S = 120.0
@@ -30,7 +31,7 @@ HOPELESS_RATIO = 0.2
 """A level is cut when so many, and this share, have failed: more of it would only hurt."""
 
 
-class KneePlan:
+class KneePlan(SearchedPlan):
     """Levels that ``search`` asks for, one after the other; then a drain.
 
     ``spawn_rate`` None adds all users of a level at once. ``level_limit_s`` bounds the hold of one
@@ -45,13 +46,13 @@ class KneePlan:
         spawn_rate: float | None,
         drain_limit_s: float,
     ) -> None:
+        super().__init__()
         self._search = search
         self._settle_s = settle_s
         self._level_limit_s = level_limit_s
         self._spawn_rate = spawn_rate
         self._drain_limit_s = drain_limit_s
         self._orders: list[LevelOrder] = []
-        self._stages: list[Stage] = []
         self._phase = Phase.RAMP
         self._reason = ""
         self._began_s: float | None = None
@@ -59,12 +60,6 @@ class KneePlan:
         self._began_with = 0
         self._users_missing = 0
         self._alone_since_s: float | None = None
-        self._not_reached: set[int] = set()
-
-    @property
-    def not_reached(self) -> frozenset[int]:
-        """The ids of levels whose users never all ran."""
-        return frozenset(self._not_reached)
 
     @property
     def void_reasons(self) -> Mapping[int, str]:
@@ -74,21 +69,6 @@ class KneePlan:
             for level in self._search.levels
             if level.stage is not None and level.void is not None
         }
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The levels held so far and the present one; the drain once it has begun."""
-        return tuple(self._stages)
-
-    @property
-    def stage_count(self) -> None:
-        """Still open: the search ends when it knows enough."""
-        return None
-
-    @property
-    def expected_s(self) -> None:
-        """Still open, for the same reason."""
-        return None
 
     @property
     def result(self) -> KneeEstimate | None:

@@ -17,6 +17,7 @@ from shapes.limits_search import (
 )
 from shapes.open_loop import rate_stage
 from shapes.plan import Directive, Measured, Observation, Progress, ramp_limit_s
+from shapes.plan_parts import SearchedPlan
 
 ENOUGH_REFUSED = 20
 """429s after which a limited step shows nothing more."""
@@ -31,7 +32,7 @@ HOPELESS_RATIO = 0.2
 """The search ends when so many, and this share, fail by anything but a 429."""
 
 
-class LimitsPlan:
+class LimitsPlan(SearchedPlan):
     """Steps of an open loop with one user on each of ``workers``; then a drain.
 
     ``estimate`` says which limits explain the attempts so far. ``drain_limit_s`` bounds each wait
@@ -41,11 +42,11 @@ class LimitsPlan:
     def __init__(
         self, bounds: LimitsBounds, estimate: Estimate, workers: int, drain_limit_s: float
     ) -> None:
+        super().__init__()
         self._bounds = bounds
         self._search = LimitsSearch(bounds, estimate)
         self._workers = workers
         self._drain_limit_s = drain_limit_s
-        self._stages: list[Stage] = []
         self._orders: list[StepOrder] = []
         self._whole: list[bool] = []
         self._offered: list[float] = []
@@ -55,34 +56,13 @@ class LimitsPlan:
         self._run_began_s = 0.0
         self._began_with = 0
         self._samples: list[tuple[float, int]] = []
-        self._not_reached: set[int] = set()
         self._steps: tuple[LimitStep, ...] = ()
         self._ended_by: str | None = None
-
-    @property
-    def not_reached(self) -> frozenset[int]:
-        """The ids of steps that were never held."""
-        return frozenset(self._not_reached)
 
     @property
     def void_reasons(self) -> Mapping[int, str]:
         """None is set aside."""
         return {}
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The steps so far; the drain once it has begun."""
-        return tuple(self._stages)
-
-    @property
-    def stage_count(self) -> None:
-        """Still open: the search ends when it knows enough."""
-        return None
-
-    @property
-    def expected_s(self) -> None:
-        """Still open, for the same reason."""
-        return None
 
     @property
     def ended_by(self) -> str | None:

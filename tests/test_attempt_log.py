@@ -78,3 +78,16 @@ def test_what_was_let_in_is_accepted_whatever_became_of_it(outcome, status, acce
 def test_what_was_never_sent_is_no_attempt():
     """It waited for a slot until the end."""
     assert 0 == len(log_of(failed_record(outcome=Outcome.NOT_SENT, attempts=0)).attempts())
+
+
+def test_a_refusal_that_was_not_read_is_neither_let_in_nor_refused():
+    """Who left as early as a 429 takes may have been refused; who left later was not."""
+    refused = failed_record(Outcome.RATE_LIMITED, 429, rate_limited_attempts=1)
+    left = {"outcome": Outcome.CANCELLED, "status": None, "streamed": False, "ttft_s": None}
+    early, late = (
+        make_record(**left, last_token_s=None, end_s=end_s, user_latency_s=end_s)
+        for end_s in (refused.end_s / 2, refused.end_s * 2)
+    )
+    attempts = log_of(refused, early, late).attempts()
+
+    assert ([False, True], [True, False]) == (list(attempts.accepted), list(attempts.limited))

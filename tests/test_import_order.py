@@ -33,6 +33,10 @@ PURE = ("metrics", "stream", "workloads", "values", "settings", "options", "opti
 PURE_FILES = (
     "users/retry_policy.py",
     "shapes/plan.py",
+    "shapes/plan_parts.py",
+    "shapes/bounded.py",
+    "shapes/limits_search.py",
+    "shapes/limits.py",
     "shapes/ladder.py",
     "shapes/steps.py",
     "shapes/soak.py",

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.litellm_server import GATEWAYS
-from tests.support.processes import end, free_port, wait_until
+from tests.support.processes import end, free_port, is_ready, wait_until
 
 ENVOY = shutil.which("envoy", path=GATEWAYS) or shutil.which("envoy")
 
@@ -64,7 +64,9 @@ def envoy(folder, upstream, burst=10, fill=10, fill_s=10):
         )
         try:
             admin_url = f"http://127.0.0.1:{admin_port}"
-            wait_until(lambda: _is_ready(admin_url, process, log), 30, f"Envoy (see {log})")
+            wait_until(
+                lambda: is_ready(f"{admin_url}/ready", process, log), 30, f"Envoy (see {log})"
+            )
             yield EnvoyServer(f"http://127.0.0.1:{port}", admin_url)
         finally:
             end(process)
@@ -113,14 +115,3 @@ def _configuration(port, admin_port, upstream, bucket):
 
 def _address(port):
     return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
-
-
-def _is_ready(admin_url, process, log):
-    if process.poll() is not None:
-        tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-        raise AssertionError(f"Envoy did not start: {tail}")
-    try:
-        with urllib.request.urlopen(f"{admin_url}/ready", timeout=5) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False

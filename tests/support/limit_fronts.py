@@ -3,31 +3,14 @@
 import contextlib
 import http.client
 import json
-import os
-import socket
-import subprocess
 from urllib.parse import urlsplit
 
-from tests.support.nginx_server import NGINX, NginxServer
-from tests.support.processes import ROOT, end, free_port, wait_until
+from tests.support.nginx_server import HEAD, NginxServer, running
+from tests.support.processes import ROOT, free_port
 
-_CONFIGURATION = """
-{user}
-worker_processes 1;
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log crit;
-events {{ worker_connections 1024; }}
-http {{
-  log_format asked escape=json
-    '{{"status":$status,"method":"$request_method","request_id":"$http_x_request_id"}}';
-  access_log {folder}/access.jsonl asked;
-  client_body_temp_path {folder}/body;
-  proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi;
-  uwsgi_temp_path {folder}/uwsgi;
-  scgi_temp_path {folder}/scgi;
-  proxy_http_version 1.1;
+_CONFIGURATION = (
+    HEAD
+    + """
   proxy_buffering off;
   {zone}
   server {{
@@ -40,6 +23,7 @@ http {{
   }}
 }}
 """
+)
 
 _REFUSAL = '{"error":{"message":"too many requests","type":"rate_limit","code":429}}'
 
@@ -75,8 +59,6 @@ def _nginx(folder, upstream, *, zone, limit, more=""):
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     text = _CONFIGURATION.format(
-        # Its workers would otherwise change to a user who may not look into the folder.
-        user="user root;" if os.geteuid() == 0 else "",
         folder=folder,
         port=port,
         upstream=upstream,
@@ -84,19 +66,8 @@ def _nginx(folder, upstream, *, zone, limit, more=""):
         limit=limit,
         more=more,
     )
-    configuration = folder / "nginx.conf"
-    configuration.write_text(text, encoding="utf-8")
-    process = subprocess.Popen([NGINX, "-c", configuration, "-p", folder])
-    try:
-        wait_until(lambda: _listens(port), 10, f"nginx (see {folder / 'error.log'})")
+    with running(folder, text, port):
         yield NginxServer(f"http://127.0.0.1:{port}", folder / "access.jsonl")
-    finally:
-        end(process)
-
-
-def _listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def answer_to(host, model="case-model", max_tokens=4, key=None, stream=True):

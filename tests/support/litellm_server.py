@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 
-from tests.support.processes import ROOT, end, free_port, wait_until
+from tests.support.processes import ROOT, end, free_port, is_ready, wait_until
 
 GATEWAYS = ROOT / ".venv-litellm" / "bin"
 LITELLM = GATEWAYS / "litellm"
@@ -90,7 +90,9 @@ def litellm(folder, models, served_model, cooldown_s=None):
         try:
             url = f"http://127.0.0.1:{port}"
             wait_until(
-                lambda: _is_ready(url, process, log), START_LIMIT_S, f"LiteLLM's proxy (see {log})"
+                lambda: is_ready(f"{url}/health/liveliness", process, log),
+                START_LIMIT_S,
+                f"LiteLLM's proxy (see {log})",
             )
             yield LiteLlmServer(url, key)
         finally:
@@ -120,14 +122,3 @@ def _deployment(name, served_model, *, upstream, **limits):
         "litellm_params": {**parameters, "api_key": "unused", **limits},
         "model_info": {"id": f"deployment-of-{name}"},
     }
-
-
-def _is_ready(url, process, log):
-    if process.poll() is not None:
-        tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-        raise AssertionError(f"LiteLLM's proxy did not start: {tail}")
-    try:
-        with urllib.request.urlopen(f"{url}/health/liveliness", timeout=5) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False

@@ -17,8 +17,11 @@ requires_nginx = pytest.mark.skipif(
     NGINX is None, reason="nginx is not installed (apt-get install --no-install-recommends nginx)"
 )
 
-_CONFIGURATION = """
-{user}
+# Its workers would otherwise change to a user who may not look into the folder.
+_USER = "user root;" if os.geteuid() == 0 else ""
+HEAD = (
+    _USER
+    + """
 worker_processes 1;
 daemon off;
 pid {folder}/nginx.pid;
@@ -35,6 +38,12 @@ http {{
   uwsgi_temp_path {folder}/uwsgi;
   scgi_temp_path {folder}/scgi;
   proxy_http_version 1.1;
+"""
+)
+"""What all our configurations begin with; their ``http`` block is still open after it."""
+_CONFIGURATION = (
+    HEAD
+    + """
   proxy_buffering {buffering};
   {ignore}
   proxy_buffer_size 64k;
@@ -48,6 +57,7 @@ http {{
   }}
 }}
 """
+)
 
 
 class NginxServer:
@@ -105,8 +115,6 @@ def nginx(folder, upstream, tls=None, buffering="off", more=""):
     if tls is not None:
         lines = f" ssl;\n    ssl_certificate {tls.certificate};\n    ssl_certificate_key {tls.key}"
     text = _CONFIGURATION.format(
-        # Its workers would otherwise change to a user who may not look into the folder.
-        user="user root;" if os.geteuid() == 0 else "",
         folder=folder,
         port=port,
         tls=lines,
@@ -116,13 +124,20 @@ def nginx(folder, upstream, tls=None, buffering="off", more=""):
         # Servers ask nginx not to buffer, and many an nginx is told not to listen.
         ignore="proxy_ignore_headers X-Accel-Buffering;" if buffering == "on" else "",
     )
-    configuration = folder / "nginx.conf"
-    configuration.write_text(text, encoding="utf-8")
-    process = subprocess.Popen([NGINX, "-c", configuration, "-p", folder])
-    try:
-        wait_until(lambda: _listens(port), 10, f"nginx (see {folder / 'error.log'})")
+    with running(folder, text, port):
         scheme = "http" if tls is None else "https"
         yield NginxServer(f"{scheme}://127.0.0.1:{port}", folder / "access.jsonl")
+
+
+@contextlib.contextmanager
+def running(folder, configuration, port):
+    """nginx with this configuration, listening on the port, until the block ends."""
+    file = folder / "nginx.conf"
+    file.write_text(configuration, encoding="utf-8")
+    process = subprocess.Popen([NGINX, "-c", file, "-p", folder])
+    try:
+        wait_until(lambda: _listens(port), 10, f"nginx (see {folder / 'error.log'})")
+        yield
     finally:
         end(process)
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,3 +77,15 @@ def wait_until(condition, limit_s, what):
             return found
         time.sleep(0.05)
     raise AssertionError(f"{what} not within {limit_s} s")
+
+
+def is_ready(url, process, log):
+    """Whether a server answers 200 there; fails with the end of its log when it has ended."""
+    if process.poll() is not None:
+        tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+        raise AssertionError(f"{process.args[0]} did not start: {tail}")
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
