@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import logging
 import tempfile
 from pathlib import Path
 
@@ -13,50 +12,19 @@ from hypothesis import strategies as st
 
 from hooks.recorder import Recorder
 from hooks.run_folder import RunFolder
-from metrics.histogram import Histogram
 from metrics.record import FIELD_NAMES
 from metrics.run_files import RunFileError, mark_from_wire, read_rows, row_line
-from metrics.spool import Aside, Numbers, aside_line, read_spool, spool_header
+from metrics.spool import Aside, Numbers, read_spool, spool_header
 from metrics.spool_merge import Measured, merge_spools
-from metrics.stage import Phase, PhaseMark, Stage
+from metrics.stage import Phase, PhaseMark
 from metrics.tally import TallyBook
 from reports.__main__ import main
 from reports.load import load_run
 from reports.merge import merge
 from reports.model import ExitCode
-from tests.support.records import make_record
 from tests.support.rendered_run import rendered, strict
-from tests.support.run_builder import META, build_run
-
-RUN_ID = META["run_id"]
-STAGE = Stage(0, "level", 2)
-IDENTITY = {
-    **{name: META[name] for name in ("schema", "run_id", "name", "url", "model", "settings")},
-    **{name: META[name] for name in ("shape", "slo", "max_fail_ratio", "seed", "salt", "insecure")},
-    **{name: META[name] for name in ("versions", "prefix_hashes")},
-}
-WORKER = {"id": "w1", "index": 1, "host": "h1"}
-
-
-def record(sequence, worker="w1", **changes):
-    """A success of the run, told apart by its sequence."""
-    values = {"run_id": RUN_ID, "started_s": 1 + sequence * 0.1, "worker": worker, **changes}
-    return make_record(sequence=sequence, **values)
-
-
-def write_spool(path, n, worker="w1", end=True, first=0, run_id=RUN_ID):
-    """A spool as a worker leaves it: a held window, ``n`` requests in reports of three each."""
-    header = spool_header({**WORKER, "id": worker}, {**IDENTITY, "run_id": run_id})
-    recorder = Recorder(path, header)
-    recorder.mark(PhaseMark(worker, STAGE, Phase.HOLD, 0.0, 2))
-    for sequence in range(first, first + n):
-        recorder.add(record(sequence, worker, run_id=run_id), [0.1] * 4)
-        if sequence % 3 == 2:
-            recorder.take()
-    recorder.take()
-    if end:
-        recorder.close()
-    return path
+from tests.support.run_builder import build_run
+from tests.support.spools import IDENTITY, RUN_ID, STAGE, WORKER, record, write_spool
 
 
 def sequences(folder):
@@ -442,76 +410,6 @@ def test_O06_a_worker_with_an_awkward_name_stays_inside_the_folder(tmp_path):
         path.name.replace("..", ".") for path in (folder / "spool").iterdir()
     ]
     assert 2 == len(load_run(folder).records)
-
-
-# --- the worker's side ---------------------------------------------------------------------------
-
-
-def test_O03_marks_and_rows_are_in_the_spool_before_anything_else_happens(tmp_path):
-    """A mark at once, rows with the next flush, gaps with the report: no close is needed."""
-    path = tmp_path / "w1.jsonl"
-    recorder = Recorder(path, spool_header(WORKER, IDENTITY))
-    mark = PhaseMark("w1", STAGE, Phase.HOLD, 0.5, 2)
-
-    def now():
-        return read_spool(path.read_bytes().splitlines(keepends=True), "w1")
-
-    recorder.mark(mark)
-    assert [mark] == now().marks
-    recorder.add(record(0), [0.1, 0.2])
-    recorder.flush()
-    assert [record(0)] == now().records
-    assert {} == now().asides
-    assert 1 == recorder.take()["report"]
-    assert 2 == now().asides[1].by_stage[0]["chunk_gap_s"].n
-    assert not now().ended
-    recorder.close()
-    assert now().ended
-
-
-def test_a_report_without_gaps_or_health_is_no_line_of_its_own(tmp_path):
-    """An idle worker's spool does not grow."""
-    path = tmp_path / "w1.jsonl"
-    recorder = Recorder(path, spool_header(WORKER, IDENTITY))
-    before = path.stat().st_size
-
-    assert [None, None, None] == [recorder.take()["report"] for _ in range(3)]
-    assert before == path.stat().st_size
-
-
-def test_O11_a_report_takes_no_more_room_for_more_gaps():
-    """A hundred times the gaps of the same spread: no more than a few digits more."""
-
-    def line(n):
-        histogram = Histogram()
-        histogram.add_many([0.01 * 1.01**k for k in range(200)] * n)
-        return len(aside_line(Aside({0: {"chunk_gap_s": histogram}}), 1))
-
-    assert line(100) < 1.5 * line(1)
-    assert line(100) < 3_000
-
-
-def test_a_spool_that_cannot_be_written_loses_no_report(tmp_path, monkeypatch, caplog):
-    """A full disk: it is told once, and the master gets every row all the same."""
-    recorder = Recorder(tmp_path / "w1.jsonl", spool_header(WORKER, IDENTITY))
-
-    class Full:
-        def write(self, _):
-            raise OSError(28, "No space left on device")
-
-        def close(self):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(recorder, "_spool", Full())
-    with caplog.at_level(logging.ERROR):
-        for sequence in range(3):
-            recorder.add(record(sequence), [0.1])
-            recorder.flush()
-        report = recorder.take()
-        recorder.close()
-
-    assert 3 == len(report["rows"])
-    assert 1 == len([line for line in caplog.messages if "No space left" in line])
 
 
 def test_every_field_of_a_record_goes_through_parquet_unchanged(tmp_path):
