@@ -13,8 +13,8 @@ import gevent
 from gevent.monkey import get_original
 
 COLLECT_S = 5e-4
-COLLECT_FROM_STREAMS = 32
-"""With fewer streams waking is cheap enough, and answers are noticed at once."""
+COLLECT_FROM_STREAMS = 128
+"""With fewer streams a fifth of a core bears the waking, and answers are noticed at once."""
 
 _sleep = get_original("time", "sleep")
 

@@ -236,8 +236,8 @@ def finished(runs_dir, main, log, limit_s=90):
 @pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])
 @pytest.mark.parametrize("by", ["its time", "an interrupt"])
 def test_a_run_whose_users_all_wait_for_a_retry_ends_at_once(tmp_path, workers, by):
-    """All four are told to come back in 20 s: the run ends within 3 s all the same, each has its
-    record, cancelled after the one attempt that the server saw."""
+    """All four are told to come back in 20 s: the run ends well before; each has its record,
+    cancelled after the one attempt that the server saw."""
     runs, run_s = tmp_path / "runs", 4 if by == "its time" else 60
     with scripted_runs(tmp_path) as server:
         arguments = (
@@ -255,10 +255,10 @@ def test_a_run_whose_users_all_wait_for_a_retry_ends_at_once(tmp_path, workers, 
 
     if by == "an interrupt":
         ended_at = datetime.fromisoformat(run.run["ended_at"]).timestamp()
-        assert ended_at - told_at < 3
+        assert ended_at - told_at < LONG_WAIT_S / 2
     else:
         # What begins the run, its ramp and its length come before the end.
-        assert seconds_of(run) < run_s + 2 + 3 < LONG_WAIT_S
+        assert seconds_of(run) < LONG_WAIT_S
     records = records_of(run)
     assert 4 == len(asked) == len(records)
     assert {"cancelled"} == set(records.outcome)

@@ -39,7 +39,12 @@ def in_service_when_queueing(trace):
 
 @pytest.mark.parametrize(
     ("profile", "most_users", "workers"),
-    [("slots-8", 32, 3), ("slots-16", 64, 0), ("kv-limited", 64, 0), ("slots-48", 128, 3)],
+    [
+        ("slots-8", 32, 3),
+        pytest.param("slots-16", 64, 0, marks=pytest.mark.long),
+        ("kv-limited", 64, 0),
+        pytest.param("slots-48", 128, 3, marks=pytest.mark.long),
+    ],
 )
 def test_L10_the_knee_is_where_the_servers_own_queue_began(tmp_path, profile, most_users, workers):
     """Within one user or 10 % of what the simulator had in service when its queue began."""
@@ -89,6 +94,7 @@ def test_an_nginx_that_buffers_hides_nothing(tmp_path):
 
 
 @requires_nginx
+@pytest.mark.long
 def test_an_nginx_that_compresses_streams_hides_the_queue(tmp_path):
     """A hop that compresses event streams holds each until it is whole: the verdict is the hidden
     queue's, and near the slots. Directly, the same server's knee shows in TTFT."""

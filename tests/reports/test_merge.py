@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hooks.recorder import Recorder
 from hooks.run_folder import RunFolder
 from metrics.record import FIELD_NAMES
-from metrics.run_files import RunFileError, mark_from_wire, read_rows, row_line
+from metrics.run_files import RunFileError, mark_from_wire, read_rows
 from metrics.spool import Aside, Numbers, read_spool, spool_header
 from metrics.spool_merge import Measured, merge_spools
 from metrics.stage import Phase, PhaseMark
@@ -54,7 +54,7 @@ def play(steps, path, worker):
     reports, whole, marks, health, sequence, samples = [], TallyBook(), [], [], 0, ()
     for at_s, step in enumerate([*steps, "report"]):
         if step == "request":
-            made = record(sequence, worker, client_delay_s=0.001 * (1 + sequence))
+            made = record(sequence, worker, client_delay_s=round(0.001 * (1 + sequence), 6))
             gaps_s = [0.25, 0.5 * (1 + sequence)]
             recorder.add(made, gaps_s)
             whole.add(made, gaps_s)
@@ -80,7 +80,7 @@ def master_of(reports):
     book, known = TallyBook(), Measured()
     for worker, report in reports:
         book.merge(TallyBook.from_wire(report["tallies"]))
-        rows = [spelled(row) for row in report["rows"]]
+        rows = report["rows"]
         known.records += read_rows([spool_header(WORKER, IDENTITY), *rows])
         known.marks += map(mark_from_wire, report["marks"])
         known.aside.health += report["health"]
@@ -88,11 +88,6 @@ def master_of(reports):
             known.reports.setdefault(worker, Numbers()).add(report["report"])
     known.aside = Aside.of(book, known.aside.health)
     return known
-
-
-def spelled(row):
-    """A row as the file spells it."""
-    return row_line(row)
 
 
 def facts(measured, book):
