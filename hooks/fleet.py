@@ -4,7 +4,9 @@ import logging
 from collections.abc import Collection
 
 import gevent
-from locust.runners import STATE_RUNNING, MasterRunner, Runner
+from locust import User
+from locust.dispatch import UsersDispatcher
+from locust.runners import STATE_RUNNING, MasterRunner, Runner, WorkerNode
 
 log = logging.getLogger("swarmgauge")
 
@@ -64,3 +66,26 @@ def dispatch_only_to(runner: Runner, client_ids: Collection[str]) -> None:
     nodes = [node for node in runner.clients.values() if node.id in client_ids]
     make = runner.environment.dispatcher_class
     runner._users_dispatcher = make(worker_nodes=nodes, user_classes=runner.user_classes)
+
+
+class MembersDispatcher(UsersDispatcher):
+    """Locust's dispatcher, for a run whose users stay with those that began it.
+
+    Locust shares users out anew whenever a worker comes. One that joins an open loop late has no
+    share of its schedule: a user would find nothing to send there, and be missing where it was.
+    """
+
+    def __init__(
+        self,
+        worker_nodes: list[WorkerNode],
+        user_classes: list[type[User]],
+        members: Collection[str],
+    ) -> None:
+        self._members = frozenset(members)
+        here = [node for node in worker_nodes if node.id in self._members]
+        super().__init__(here or worker_nodes, user_classes)
+
+    def add_worker(self, worker_node: WorkerNode) -> None:
+        """Locust's hook: a worker came, or came back."""
+        if worker_node.id in self._members:
+            super().add_worker(worker_node)

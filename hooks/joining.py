@@ -19,7 +19,7 @@ from users.run_context import RunContext
 from users.secrets import load_secrets
 from users.slots import Slots
 from users.transports import open_transports
-from workloads.arrivals import count_share
+from workloads.arrivals import Sharing, count_share
 from workloads.prompts import PromptPlan
 from workloads.retry_budget import RetryBudget
 
@@ -80,7 +80,7 @@ def join(data: Mapping[str, Any], me: Me, distributed: bool) -> tuple[RunContext
         told = {"id": me.name, "index": me.index, "host": socket.gethostname()}
         run = run_identity(settings, data["run_id"], data["model"], data["salt"], plan.prefix_ids)
         header = spool_header(told, run)
-    recorder = Recorder(spool, header)
+    recorder = Recorder(spool, header, settings.records_on_workers)
     fleet = data["fleet"]
     position = fleet.index(me.client_id) if me.client_id in fleet else None
     context = RunContext(
@@ -104,6 +104,14 @@ def join(data: Mapping[str, Any], me: Me, distributed: bool) -> tuple[RunContext
         else None,
     )
     return context, recorder
+
+
+def sharing_of(data: Mapping[str, Any], me: Me) -> Sharing:
+    """Who shares a schedule from when on, as this process sees it: ``data`` is that of
+    ``messages.SHARE_ANEW``."""
+    fleet = list(data["fleet"])
+    place = fleet.index(me.client_id) if me.client_id in fleet else None
+    return Sharing(data["stage"], data["from_s"], place, len(fleet))
 
 
 def spool_path(settings: Settings, folder_name: str, worker: str) -> Path:

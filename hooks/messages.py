@@ -28,6 +28,9 @@ fleet}.
 PHASE = "swarmgauge.phase"
 """Master to all workers: {run_id, stage, kind, target_users, rate_rps, rate_tokens_per_s, phase,
 users}."""
+SHARE_ANEW = "swarmgauge.share_anew"
+"""Master to all workers: {run_id, stage, from_s, fleet}. From that second of the stage's schedule
+on the processes of ``fleet`` share it, in the order of their shares."""
 FINISH = "swarmgauge.finish"
 """Master to all workers: {run_id}. Stop the users that still run, then send FINAL."""
 TROUBLE = "swarmgauge.trouble"
@@ -40,4 +43,4 @@ FINAL = "swarmgauge.final"
 """Worker to master: the last report, as under REPORT_KEY."""
 REPORT_KEY = "swarmgauge"
 """Where a worker's report lies in the data of Locust's ``report_to_master``: {run_id, worker,
-host, in_flight, pending, health, report, rows, tallies, marks}."""
+host, in_flight, pending, health, report, rows, tallies, marks}. ``rows`` are lines of the spool."""

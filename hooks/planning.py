@@ -111,13 +111,17 @@ def tokens_per_request(settings: Settings) -> float | None:
 
 def length_of(settings: Settings, plan: Plan) -> str:
     """How long the run will be, for whoever starts it; of a search its bounds."""
+    most = settings.max_requests
     if plan.stage_count is not None:
         expected_s = plan.expected_s
-        return "until stopped" if expected_s is None else f"about {expected_s:.0f} s"
+        if expected_s is None:
+            return f"until {most:,} requests are sent" if most else "until stopped"
+        about = f"about {expected_s:.0f} s"
+        return f"{about}, at most {most:,} requests" if most else about
     what = "for a rate limit" if settings.shape == "limits" else f"up to {settings.users} users"
     bounds = []
-    if settings.search_requests:
-        bounds.append(f"at most {settings.search_requests:,} requests")
+    if requests := [bound for bound in (settings.search_requests, most) if bound]:
+        bounds.append(f"at most {min(requests):,} requests")
     if settings.run_time_s:
         bounds.append(f"at most {settings.run_time_s:,.0f} s")
     return ", ".join((f"searches {what}", *(bounds or ["until it is found"])))

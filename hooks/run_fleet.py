@@ -15,6 +15,7 @@ from hooks.request_shares import RequestShares
 from hooks.roll_call import RollCall
 from hooks.run_options import read_text
 from hooks.run_state import RunState
+from hooks.schedule_shares import ScheduleShares
 from hooks.suite_identity import SUITE, FileReader, suite_hash
 from settings import Settings
 from shapes.bounded import EarlyEnd, EndKind
@@ -30,6 +31,7 @@ class RunFleet:
         self._runner = runner
         self._roll_call = RollCall(runner)
         self._shares = RequestShares(runner)
+        self._schedule = ScheduleShares(environment, runner)
         self._absences = Absences()
         self._code = suite_hash(SUITE)
         self._question: dict[str, Any] = {}
@@ -65,6 +67,7 @@ class RunFleet:
     def begin(self, state: RunState, include_usage: bool) -> None:
         """Tell all that take part that the run begins."""
         self._state, self._joinable = state, True
+        self._schedule.begin(state.run_id, state.settings.shape, self.members)
         if self._refused:
             dispatch_only_to(self._runner, self.members)
         self._shares.begin(state.run_id, state.settings.max_requests, self.members)
@@ -91,7 +94,9 @@ class RunFleet:
 
     def enter(self, phase: dict[str, Any]) -> None:
         """Tell all that a phase begins."""
-        take_back(self._runner, self._refused)
+        strangers = self._schedule.strangers(fleet_of(self._runner))
+        take_back(self._runner, self._refused | strangers)
+        self._schedule.enter(phase)
         self._runner.send_message(messages.PHASE, phase)
 
     def check(self) -> None:
@@ -101,14 +106,18 @@ class RunFleet:
             return
         phase = state.last_phase
         stage = phase["stage"] if phase is not None else None
-        known = frozenset(state.workers)
-        missed = self._absences.check(known, self.alive(), stage, time.monotonic())
+        for client_id in self._refused:
+            # Its heartbeat after a silence has Locust give it users again.
+            leave_out(self._runner, client_id)
+        missed = self._absences.check(state.heard_in, self.alive(), stage, time.monotonic())
         for worker in missed:
             log.warning("worker %s is silent or gone: its part of the load is not run", worker)
-        for worker in known:
+        for worker in state.workers:
             state.away[worker] = self._absences.of(worker)
         self._note_clocks()
-        why = self._shares.used_up(set(fleet_of(self._runner)) - self._refused)
+        alive = set(fleet_of(self._runner)) - self._refused
+        self._schedule.check(alive)
+        why = self._shares.used_up(alive)
         if why is not None and state.plan.ended_early is None:
             log.info("the run ends: %s", why)
             state.plan.end(EarlyEnd(EndKind.REQUESTS, why))

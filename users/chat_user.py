@@ -15,7 +15,7 @@ from settings import Leaving
 from users.asking import Answer, FailureTexts, Wish, ask
 from users.run_context import CURRENT_RUN, RunContext
 from workloads.chat_body import encode_chat
-from workloads.prompts import Prompt, PromptSource
+from workloads.prompts import Prompt
 from workloads.traffic import TrafficKind
 
 
@@ -32,7 +32,6 @@ class ChatUser(User):
 
     context: RunContext
     number: int
-    prompts: PromptSource
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -41,13 +40,11 @@ class ChatUser(User):
     def on_start(self) -> None:
         """Join the current run."""
         if CURRENT_RUN.context is None:
-            raise StopUser
+            # A joining worker can be given users before it is told of the run; it starts them anew.
+            raise gevent.GreenletExit  # StopUser would be logged as an error here
         self.context = CURRENT_RUN.context
         self.number = self.context.next_user()
-        self.prompts = self.context.prompts(self.number)
-        self._lengths = self.context.chance("output_tokens", self.number)
         self._pauses = self.context.chance("think_time", self.number)
-        self._patience = self.context.chance("leaving", self.number)
         self._think_s = 0.0
         self._noticed_late_s = 0.0
 
@@ -98,18 +95,20 @@ class ChatUser(User):
             gevent.sleep(_COLD_PAUSE_S)
 
     def _next_wish(self) -> Wish:
-        settings = self.context.settings
-        prompt = self.prompts.next_prompt()
-        max_tokens = settings.output_tokens.sample_tokens(self._lengths)
+        context, settings = self.context, self.context.settings
+        name = context.next_name()
+        prompt = context.plan.prompt(name)
+        lengths = context.request_chance("output_tokens", name)
+        max_tokens = settings.output_tokens.sample_tokens(lengths)
         return Wish(
             user=self.number,
             user_class=type(self).__name__,
             prompt=prompt,
-            body=chat_body(self.context, prompt, max_tokens, self.streams),
+            body=chat_body(context, prompt, max_tokens, self.streams),
             stream=self.streams,
             asked_max_tokens=max_tokens,
             think_s=self._think_s,
-            leave_after_s=patience_s(settings.leaving, self._patience),
+            leave_after_s=patience_s(settings.leaving, context.request_chance("leaving", name)),
             leaving=self._leaving,
         )
 

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Iterator
 
+import gevent
 from gevent.event import Event
 from gevent.pool import Group
 from locust import User, task
@@ -37,6 +38,9 @@ _ASKING_AS: dict[TrafficKind, type[ChatUser]] = {
     user_class.kind: user_class for user_class in (StreamingChatUser, BlockingChatUser, SdkChatUser)
 }
 
+_HEARS_S = 0.1
+"""Messages that have come are read within it."""
+
 _EVENLY = ArrivalProcess(ArrivalKind.CONSTANT, 0.0)
 
 log = logging.getLogger("swarmgauge.users")
@@ -51,12 +55,13 @@ class OpenLoopUser(User):
     def on_start(self) -> None:
         """Join the current run."""
         if CURRENT_RUN.context is None:
-            raise StopUser
+            raise gevent.GreenletExit  # as in users.chat_user
         self.context = CURRENT_RUN.context
         self._asking = Group()
         self._unbegun: dict[int, tuple[TrafficKind, Wish]] = {}
         self._spawned = 0
         self._leaving = Event()
+        self._hears = True
         self._wake = Event()
         self.context.on_phase.append(self._wake.set)
         shares = self.context.settings.traffic
@@ -78,6 +83,7 @@ class OpenLoopUser(User):
         try:
             while self._left_at_s is None:
                 self._follow_the_run()
+            self._hand_over()
             self._asking.join()
         finally:
             # Only when this greenlet was told to end at once is anything left here.
@@ -86,12 +92,15 @@ class OpenLoopUser(User):
                 answer = not_sent(self.context, wish, "the run was ended")
                 fire_request(self.environment, kind, answer)
             self._unbegun.clear()
+            self._hand_over()
             self.context.on_phase.remove(self._wake.set)
         raise StopUser
 
     def _follow_the_run(self) -> None:
         stage, phase = self.context.stage, self.context.phase
-        if stage is not None and phase is Phase.COLD and self._takes_cold_request():
+        if not self._sends():
+            self._wait(None)
+        elif stage is not None and phase is Phase.COLD and self._takes_cold_request():
             number = self._spawned
             self._spawn(stage, Arrival(number, 0.0), time.perf_counter())
             self._asking.join()
@@ -100,24 +109,42 @@ class OpenLoopUser(User):
         else:
             self._wait(None)
 
+    def _sends(self) -> bool:
+        """Whether this is the user that sends the worker's share.
+
+        When a worker goes, Locust gives its user to another that has one already.
+        """
+        if self.context.sender is None:
+            self.context.sender = self
+        return self.context.sender is self
+
+    def _hand_over(self) -> None:
+        if self.context.sender is self:
+            self.context.sender = None
+            self.context.wake()
+
     def _takes_cold_request(self) -> bool:
         return self.context.takes_cold_request() and self.context.takes_request()
 
     def _send_share(self, stage: Stage) -> None:
-        """This worker's arrivals of one stage, until the stage is over."""
+        """This worker's arrivals of one stage, until it is over or shared otherwise."""
         context = self.context
         began_s, _ = context.bounds_s(stage)
-        if began_s is None or context.position is None:
+        if began_s is None:
             self._wait(None)
             return
-        for arrival in share_of(self._schedule_s(stage), context.position, context.workers):
+        sharings = context.sharings
+        for arrival in share_of(self._schedule_s(stage), stage.id, sharings):
+            if arrival.number < context.next_arrival.get(stage.id, 0):
+                continue
             due_at_s = began_s + arrival.due_s
-            if not self._is_due(stage, due_at_s):
+            if not self._is_due(stage, due_at_s, len(sharings)):
                 return
             if not context.takes_request():
-                self._wait(None)
-                return
+                break
+            context.next_arrival[stage.id] = arrival.number + 1
             self._spawn(stage, arrival, due_at_s)
+        self._wait(None)
 
     def _schedule_s(self, stage: Stage) -> Iterator[float]:
         """When all arrivals of the fleet are due, in seconds from the stage's beginning."""
@@ -132,24 +159,32 @@ class OpenLoopUser(User):
     def _nominal_tokens(self, stage: Stage, number: int) -> int:
         """Of an arrival: its prompt's and the asked maximum, whichever worker sends it."""
         max_tokens = self._draw(self.context.schedule_chance(stage, number))[1]
-        return self.context.plan.first_nominal_tokens(stage.id, number) + max_tokens
+        prompt_tokens = self.context.plan.nominal_prompt_tokens(_name(stage, number))
+        return prompt_tokens + max_tokens
 
     def _draw(self, chance: random.Random) -> tuple[TrafficKind, int]:
         """The kind and the asked maximum of an arrival; the first that its chance decides."""
         kind = chance.choices(self._kinds, self._weights)[0]
         return kind, self.context.settings.output_tokens.sample_tokens(chance)
 
-    def _is_due(self, stage: Stage, due_at_s: float) -> bool:
-        """Wait until then; False when the stage is over before."""
-        while True:
+    def _is_due(self, stage: Stage, due_at_s: float, sharings: int) -> bool:
+        """Wait until then; False when the stage is over, or shared anew, before."""
+        while len(self.context.sharings) == sharings:
             ends = [self.context.bounds_s(stage)[1], self._left_at_s]
             over_s = min((end_s for end_s in ends if end_s is not None), default=None)
             if over_s is not None:
                 return due_at_s < over_s
             wait_s = due_at_s - time.perf_counter()
-            if wait_s <= 0:
+            if wait_s > 0:
+                self._hears = True
+                self._wait(wait_s)
+            elif wait_s > -LATEST_S or not self._hears:
                 return True
-            self._wait(wait_s)
+            else:
+                # A process that was stopped may have been given up meanwhile: it hears that first.
+                self._hears = False
+                gevent.sleep(_HEARS_S)
+        return False
 
     def _wait(self, limit_s: float | None) -> None:
         """Until something is announced, this user shall leave, or the time is over."""
@@ -176,7 +211,7 @@ class OpenLoopUser(User):
         chance = context.schedule_chance(stage, arrival.number)
         kind, max_tokens = self._draw(chance)
         asking_as = _ASKING_AS[kind]
-        prompt = context.plan.stream(stage.id, arrival.number).next_prompt()
+        prompt = context.plan.prompt(_name(stage, arrival.number))
         wish = Wish(
             user=arrival.number,
             user_class=asking_as.__name__,
@@ -201,3 +236,8 @@ class OpenLoopUser(User):
 
 def _id_of(stage: Stage | None) -> int | None:
     return None if stage is None else stage.id
+
+
+def _name(stage: Stage, arrival: int) -> str:
+    """Of an arrival's request: it decides the prompt, whichever worker sends it."""
+    return f"{stage.id}.{arrival}"

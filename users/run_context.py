@@ -16,7 +16,8 @@ from users.masking import Masker
 from users.retry_policy import RetryPolicy
 from users.slots import Slots
 from users.wire import ChatTransport
-from workloads.prompts import PromptPlan, PromptSource
+from workloads.arrivals import Sharing
+from workloads.prompts import PromptPlan
 from workloads.retry_budget import RetryBudget
 from workloads.traffic import TrafficKind
 
@@ -42,6 +43,12 @@ class RunContext:
     """This worker's place in the fleet that shares a schedule; None when it joined too late."""
     workers: int = 1
     """How many share it."""
+    shared_anew: list[Sharing] = field(default_factory=list)
+    """Who shares the schedule from when on, where that has changed since the run began."""
+    next_arrival: dict[int, int] = field(default_factory=dict)
+    """By stage: the number from which on this worker has not looked at the schedule yet."""
+    sender: object | None = None
+    """The user that sends this worker's share of the schedule: only one does."""
     warmup_left: int = 0
     """How many of this worker's next requests are left out of the figures."""
     requests_left: int | None = None
@@ -56,7 +63,7 @@ class RunContext:
     pending: int = 0
     """Logical requests begun and not over: in flight, waiting for a slot, or for a retry."""
     on_phase: list[Callable[[], None]] = field(default_factory=list)
-    """Called after each announcement."""
+    """Called after each announcement, and when who shares the schedule has changed."""
     on_quota: Callable[[str], None] | None = None
     """Called once, with the reason, when the quota turns out to be used up."""
     halted: bool = False
@@ -77,8 +84,7 @@ class RunContext:
         now_s = time.perf_counter()
         self.stage, self.phase = stage, phase
         self._entered.append((now_s, stage, phase))
-        for listener in tuple(self.on_phase):
-            listener()
+        self.wake()
         return now_s - self.joined_at_s
 
     def place_at(self, instant_s: float) -> tuple[Stage | None, Phase | None]:
@@ -101,6 +107,21 @@ class RunContext:
             elif began_s is not None:
                 return began_s, at_s
         return began_s, None
+
+    @property
+    def sharings(self) -> list[Sharing]:
+        """Who shares the schedule, from the run's beginning on."""
+        return [Sharing(-1, 0.0, self.position, self.workers), *self.shared_anew]
+
+    def share_anew(self, sharing: Sharing) -> None:
+        """The schedule is shared otherwise from an instant to come."""
+        self.shared_anew.append(sharing)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have users look again at what the run wants of them."""
+        for listener in tuple(self.on_phase):
+            listener()
 
     def takes_cold_request(self) -> bool:
         """Whether the cold start wants one more request; counts it."""
@@ -150,15 +171,27 @@ class RunContext:
         self._users += 1
         return user
 
-    def prompts(self, user: int) -> PromptSource:
-        """The prompts of one user, different from every other user's of the run."""
-        return self.plan.stream(self.worker_index, user)
+    def next_name(self) -> str:
+        """The name of this worker's next logical request, which decides what it asks.
 
-    def chance(self, dimension: str, user: int) -> random.Random:
-        """A source of chance of its own for each dimension and user, so that none shifts another.
+        It is its number among the requests of the fleet: worker i of n has every n-th from i on, so
+        the first N requests are the same on however many workers. One that joined late has no place
+        among them and counts its own.
+        """
+        if self.position is None:
+            return f"late-{self.worker_index}.{self._sequence}"
+        return str(self.position + self.workers * self._sequence)
+
+    def request_chance(self, dimension: str, name: str) -> random.Random:
+        """A source of chance of its own for each dimension and request, so that none shifts
+        another.
 
         It follows from the plan's salt, which is the seed when one was given.
         """
+        return random.Random(f"{self.plan.salt}/{dimension}/{name}")
+
+    def chance(self, dimension: str, user: int) -> random.Random:
+        """A source for each dimension and user of this worker, of what decides only when."""
         return random.Random(f"{self.plan.salt}/{dimension}/{self.worker_index}/{user}")
 
     def schedule_chance(self, stage: Stage, arrival: int | None = None) -> random.Random:

@@ -8,7 +8,7 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -103,16 +103,45 @@ class Arrival:
     due_s: float
 
 
-def share_of(schedule_s: Iterator[float], worker: int, workers: int) -> Iterator[Arrival]:
-    """Every ``workers``-th arrival, from number ``worker`` on: the shares are a partition.
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Who shares a schedule from an instant on, as one worker sees it.
 
-    Raises:
-        ValueError: there is no such worker.
+    It holds for arrivals of ``stage`` that are due from ``from_s`` on, in seconds from the
+    schedule's beginning, and for all later stages. ``place`` is this worker's among ``workers``;
+    None when it has no share.
     """
-    if not 0 <= worker < workers:
-        raise ValueError(f"worker {worker} of {workers}: count from 0")
-    numbered = itertools.starmap(Arrival, enumerate(schedule_s))
-    return itertools.islice(numbered, worker, None, workers)
+
+    stage: int
+    from_s: float
+    place: int | None
+    workers: int
+
+
+def share_of(
+    schedule_s: Iterator[float], stage: int, sharings: Sequence[Sharing]
+) -> Iterator[Arrival]:
+    """A worker's arrivals of a stage: of n that share, worker i sends each whose number is i
+    modulo n.
+
+    The latest of ``sharings`` counts, which are in the order of their instants and begin before the
+    schedule does. At every instant the shares of all workers are a partition. It ends when nothing
+    is left for this one.
+    """
+    known = [sharing for sharing in sharings if sharing.stage <= stage]
+    place = 0
+    for number, due_s in enumerate(schedule_s):
+        while place + 1 < len(known) and (known[place + 1].stage, known[place + 1].from_s) <= (
+            stage,
+            due_s,
+        ):
+            place += 1
+        sharing = known[place]
+        if sharing.place is None:
+            if place + 1 == len(known):
+                return
+        elif number % sharing.workers == sharing.place:
+            yield Arrival(number, due_s)
 
 
 def count_share(total: int, worker: int, workers: int) -> int:

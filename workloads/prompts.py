@@ -3,11 +3,15 @@
 The shared part comes first and is byte for byte the same on every worker, because it follows from
 the run's salt alone; everything that varies comes after it. A server's prefix cache can therefore
 serve exactly the prefix, and nothing else.
+
+A prompt follows from the salt and the name of its request, not from who sends it: so the same
+requests are the same prompts, on however many workers.
 """
 
 import hashlib
 import random
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from workloads.lengths import Distribution
@@ -34,7 +38,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptPlan:
-    """All prompts of a run: ``stream`` deals them out to users."""
+    """All prompts of a run, each by the name of its request."""
 
     prefix_texts: tuple[str, ...]
     prefix_tokens: int
@@ -55,7 +59,7 @@ class PromptPlan:
         """A plan of ``prefixes`` shared system prompts of ``prefix_tokens`` words each.
 
         ``prompt_tokens`` is the length of the user's part alone. With a ``seed`` the same options
-        give the same prompts in the same order, whatever the salt.
+        give the same requests the same prompts, whatever the salt.
         """
         root = salt if seed is None else f"seed-{seed}"
         texts = []
@@ -68,62 +72,47 @@ class PromptPlan:
     @property
     def prefix_ids(self) -> tuple[str, ...]:
         """A short hash of each prefix's bytes: another character gives another id."""
-        return tuple(_short_hash(text) for text in self.prefix_texts)
+        return tuple(prefix.prefix_id for prefix in _prefixes(self.prefix_texts))
 
-    def stream(self, worker_index: int, user_index: int) -> "PromptSource":
-        """The prompts of one user: no other user of the run gets the same ones."""
-        return PromptSource(self, worker_index, user_index)
+    def prompt(self, name: str) -> Prompt:
+        """What the request of this name asks: one of the prefixes at random, and a text of its own.
 
-    def first_nominal_tokens(self, worker_index: int, user_index: int) -> int:
-        """``nominal_prompt_tokens`` of the first prompt of one user, without making its text."""
-        words = self.draw_words(self.chance(f"{worker_index}.{user_index}"))
-        return self.nominal_tokens(words)
+        Names are unique in a run. The text begins with a marker made of the salt and the name, so
+        that a cache has nothing in common to serve beyond the prefix.
+        """
+        rng = self._chance(name)
+        words = self._draw_words(rng)
+        marker = _short_hash(f"{self.salt}/{name}")
+        user = Message("user", f"[{marker}] {filler(rng, words - 1)}")
+        if not self.prefix_texts:
+            return Prompt(name, None, (user,), words)
+        chosen = _prefixes(self.prefix_texts)[rng.randrange(len(self.prefix_texts))]
+        messages = (chosen.message, user)
+        return Prompt(name, chosen.prefix_id, messages, words + self.prefix_tokens)
 
-    def chance(self, who: str) -> random.Random:
-        """The source of chance of one user's prompts."""
-        return random.Random(f"{self.salt}/prompts/{who}")
+    def nominal_prompt_tokens(self, name: str) -> int:
+        """Of the prompt of this name, without making its text."""
+        words = self._draw_words(self._chance(name))
+        return words + (self.prefix_tokens if self.prefix_texts else 0)
 
-    def draw_words(self, rng: random.Random) -> int:
+    def _chance(self, name: str) -> random.Random:
+        return random.Random(f"{self.salt}/prompts/{name}")
+
+    def _draw_words(self, rng: random.Random) -> int:
         """The length of a user text: a prompt's first draw."""
         return self.prompt_tokens.sample_tokens(rng, minimum=2)
 
-    def nominal_tokens(self, words: int) -> int:
-        """Of a prompt whose user text has so many words."""
-        return words + (self.prefix_tokens if self.prefix_texts else 0)
+
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    prefix_id: str
+    message: Message
 
 
-class PromptSource:
-    """Deals one user's prompts, one after the other."""
-
-    def __init__(self, plan: PromptPlan, worker_index: int, user_index: int) -> None:
-        self._plan = plan
-        self._who = f"{worker_index}.{user_index}"
-        self._rng = plan.chance(self._who)
-        self._ids = plan.prefix_ids
-        self._systems = tuple(Message("system", text) for text in plan.prefix_texts)
-        self._count = 0
-
-    def next_prompt(self) -> Prompt:
-        """The next prompt: one of the prefixes at random, and a text never sent before.
-
-        The text begins with a marker made of the salt, the user and a count, so that a cache has
-        nothing in common to serve beyond the prefix.
-        """
-        plan, rng = self._plan, self._rng
-        prompt_id = f"{self._who}.{self._count}"
-        marker = _short_hash(f"{plan.salt}/{prompt_id}")
-        self._count += 1
-        words = plan.draw_words(rng)
-        user = Message("user", f"[{marker}] {filler(rng, words - 1)}")
-        if not self._systems:
-            return Prompt(prompt_id, None, (user,), plan.nominal_tokens(words))
-        chosen = rng.randrange(len(self._systems))
-        return Prompt(
-            prompt_id,
-            self._ids[chosen],
-            (self._systems[chosen], user),
-            plan.nominal_tokens(words),
-        )
+@lru_cache(maxsize=4)
+def _prefixes(texts: tuple[str, ...]) -> tuple[_Prefix, ...]:
+    # Hashed once, not for each request: a prefix may be long.
+    return tuple(_Prefix(_short_hash(text), Message("system", text)) for text in texts)
 
 
 def _short_hash(text: str) -> str:

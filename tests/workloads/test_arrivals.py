@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.arrivals import count_share, parse_arrivals, share_of
+from workloads.arrivals import Sharing, count_share, parse_arrivals, share_of
 
 KINDS = st.sampled_from(["poisson", "constant", "gamma:0.5", "gamma:3"])
 
@@ -26,11 +26,53 @@ def test_the_shares_of_all_workers_are_the_schedule(text, rate_rps, workers, see
     shares = []
     for worker in range(workers):
         schedule_s = islice(process.schedule_s(rate_rps, random.Random(seed)), 50)
-        shares.append(list(share_of(schedule_s, worker, workers)))
+        shares.append(list(share_of(schedule_s, 0, [Sharing(0, 0.0, worker, workers)])))
 
     together = sorted(itertools.chain(*shares), key=lambda arrival: arrival.number)
     assert list(enumerate(whole)) == [(a.number, a.due_s) for a in together]
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 3), st.floats(0, 6), st.sets(st.sampled_from("abcd"), min_size=1)),
+        max_size=6,
+    ),
+    seed=st.integers(),
+)
+def test_each_arrival_has_one_sender_whoever_comes_and_goes(changes, seed):
+    """Who shares changes at instants that all know: in each of four stages every arrival is sent
+    once, by one of those that share when it is due."""
+    fleets = [(-1, 0.0, {"a", "b", "c"}), *sorted(changes, key=lambda change: change[:2])]
+    for stage in range(4):
+        whole = times_of("poisson", 8.0, 50, seed)
+        sent = {}
+        for worker in "abcd":
+            sharings = [
+                Sharing(
+                    number,
+                    from_s,
+                    sorted(fleet).index(worker) if worker in fleet else None,
+                    len(fleet),
+                )
+                for number, from_s, fleet in fleets
+            ]
+            for arrival in share_of(iter(whole), stage, sharings):
+                assert arrival.number not in sent
+                sent[arrival.number] = worker
+                assert whole[arrival.number] == arrival.due_s
+        assert list(range(50)) == sorted(sent)
+        for number, worker in sent.items():
+            begun = [f for s, from_s, f in fleets if (s, from_s) <= (stage, whole[number])]
+            assert worker in begun[-1]
+
+
+def test_a_share_that_is_over_ends():
+    """Who has no share any more does not look through a schedule without end."""
+    endless_s = parse_arrivals("constant").schedule_s(4.0, random.Random(1))
+    left = [Sharing(0, 0.0, 1, 2), Sharing(0, 1.0, None, 1), Sharing(1, 0.0, 0, 2)]
+
+    assert [1, 3] == [arrival.number for arrival in share_of(endless_s, 0, left)]
 
 
 @given(text=KINDS, rate_rps=st.floats(0.1, 1e4), seed=st.integers())
@@ -112,7 +154,13 @@ def test_the_shares_of_a_token_schedule_are_the_schedule(text, tokens, tokens_pe
     """Paced by tokens, too, each arrival belongs to one worker and has the same time there."""
     whole = token_times_of(text, tokens_per_s, tokens, seed)
     shares = [
-        list(share_of(iter(token_times_of(text, tokens_per_s, tokens, seed)), worker, workers))
+        list(
+            share_of(
+                iter(token_times_of(text, tokens_per_s, tokens, seed)),
+                0,
+                [Sharing(0, 0.0, worker, workers)],
+            )
+        )
         for worker in range(workers)
     ]
 

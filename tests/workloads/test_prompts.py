@@ -19,13 +19,13 @@ def _plan(prefixes=2, prefix_tokens=100, prompt_tokens="200", salt="a", seed=Non
     )
 
 
-def _deal(workers=2, requests=30, users=1, **options):
-    """The prompts of a run; every worker builds its own plan, as its own process would."""
+def _deal(workers=2, requests=30, **options):
+    """The prompts of so many requests of each worker; every worker builds its own plan, as its own
+    process would."""
     prompts = []
     for worker in range(workers):
         plan = _plan(**options)
-        sources = [plan.stream(worker, user) for user in range(users)]
-        prompts += [sources[n % users].next_prompt() for n in range(requests)]
+        prompts += [plan.prompt(str(worker + workers * number)) for number in range(requests)]
     return prompts
 
 
@@ -36,7 +36,7 @@ def _texts(prompts, role):
 @pytest.mark.parametrize("seed", [None, 7], ids=["salt", "seed"])
 def test_X01_workers_share_the_prefix_and_nothing_else(seed):
     """4 workers x 25 requests: 1 system message, 100 user messages."""
-    prompts = _deal(workers=4, requests=25, users=5, prefixes=1, seed=seed)
+    prompts = _deal(workers=4, requests=25, prefixes=1, seed=seed)
 
     assert len(set(_texts(prompts, "system"))) == 1
     assert len(set(_texts(prompts, "user"))) == 100
@@ -51,17 +51,26 @@ def test_X01_unique_texts_differ_from_their_first_characters():
 
 
 def test_X01_unique_texts_differ_beyond_the_marker():
-    """The words themselves are drawn apart: users differ by more than a number in front."""
-    texts = _texts(_deal(workers=4, requests=25, users=5), "user")
+    """The words themselves are drawn apart: texts differ by more than a number in front."""
+    texts = _texts(_deal(workers=4, requests=25), "user")
 
     assert len({text.partition(" ")[2] for text in texts}) == 100
 
 
-def test_X01_worker_and_user_numbers_are_not_run_together():
-    """User 11 of worker 1 and user 1 of worker 11 are two users."""
+def test_X01_parts_of_a_name_are_not_run_together():
+    """Arrival 11 of step 1 and arrival 1 of step 11 are two requests."""
     plan = _plan()
 
-    assert plan.stream(1, 11).next_prompt() != plan.stream(11, 1).next_prompt()
+    assert plan.prompt("1.11").messages != plan.prompt("11.1").messages
+
+
+def test_X01_a_prompt_follows_from_its_name_alone():
+    """Asked for in any order, and once more: nothing that was made before changes it."""
+    names = [str(number) for number in range(20)]
+    forwards = {name: _plan(prefixes=3).prompt(name) for name in names}
+    plan = _plan(prefixes=3)
+
+    assert forwards == {name: plan.prompt(name) for name in [*reversed(names), *names]}
 
 
 def test_X02_two_salts_share_no_message():
@@ -73,7 +82,7 @@ def test_X02_two_salts_share_no_message():
 
 
 def test_X02_one_seed_is_one_list():
-    """The seed decides every prompt and its order, whatever the run's salt."""
+    """The seed decides the prompt of every request, whatever the run's salt."""
     assert _deal(seed=7, salt="a") == _deal(seed=7, salt="b")
 
 
@@ -109,10 +118,9 @@ def test_a_prompt_names_the_prefix_it_carries():
     """The id of a prompt is the hash of its own system message."""
     plan = _plan(prefixes=3)
     by_id = dict(zip(plan.prefix_ids, plan.prefix_texts, strict=True))
-    source = plan.stream(0, 0)
 
-    for _ in range(30):
-        prompt = source.next_prompt()
+    for number in range(30):
+        prompt = plan.prompt(str(number))
         assert by_id[prompt.prefix_id] == prompt.messages[0].content
 
 
@@ -129,8 +137,8 @@ def test_a_prompts_length_is_known_without_its_text(prefixes):
     """A schedule paced by tokens asks for it: the same as of the prompt that is then sent."""
     plan = _plan(prefixes=prefixes, prompt_tokens="lognormal:p50=50,p90=400")
     for number in range(50):
-        prompt = plan.stream(3, number).next_prompt()
-        assert prompt.nominal_prompt_tokens == plan.first_nominal_tokens(3, number)
+        prompt = plan.prompt(f"3.{number}")
+        assert prompt.nominal_prompt_tokens == plan.nominal_prompt_tokens(f"3.{number}")
 
 
 def test_the_asked_length_is_the_user_message_alone():
