@@ -10,8 +10,9 @@ from typing import Any, Self
 
 from metrics.prices import Prices
 from metrics.slo import SloLimit, parse_slo
+from metrics.trace_context import SAMPLINGS
 from option_reader import OptionReader, SettingsError
-from options import OPTION_NAMES, SHAPES
+from options import OPTION_NAMES, RECORDS, SHAPES
 from stream.gap_sample import GapSample
 from values import (
     parse_duration_s,
@@ -130,8 +131,12 @@ class Settings:
     proxy: str
     """``auto``, ``off`` or the URL of a proxy; it holds no credentials."""
     preflight: bool
+    traceparent: str
+    """One of ``metrics.trace_context.SAMPLINGS``."""
     runs_dir: str
     run_name: str | None
+    records_on_workers: bool
+    """Rows of requests stay in the spools: the master gets counts and histograms only."""
     max_fail_ratio: float
     options: Mapping[str, Any]
     """The options as given, by name: what is stored with the run and sent to workers."""
@@ -209,8 +214,10 @@ class Settings:
             insecure=take.flag("insecure"),
             proxy=take.parsed("proxy", parse_proxy_option),
             preflight=not take.flag("no_preflight"),
+            traceparent=take.one_of("traceparent", SAMPLINGS),
             runs_dir=take.text("runs_dir") or "runs",
             run_name=take.text("run_name") or None,
+            records_on_workers=_records_on_workers(take, shape, budget),
             max_fail_ratio=take.number("max_fail_ratio", above=-1e-9, default=0.1),
             options={name: options[name] for name in OPTION_NAMES if name in options},
         )
@@ -250,6 +257,23 @@ def _prices(take: OptionReader, options: Mapping[str, Any]) -> Prices:
         return Prices.from_options(options)
     except ValueError as error:
         raise SettingsError(str(error)) from None
+
+
+def _records_on_workers(take: OptionReader, shape: str, budget: float) -> bool:
+    kept_there = take.one_of("records", RECORDS) == "workers"
+    if kept_there and (reader := rows_read_by(shape, budget)) is not None:
+        raise SettingsError(
+            f"--records workers: {reader} reads the rows while the run goes on; leave one of "
+            "the two out"
+        )
+    return kept_there
+
+
+def rows_read_by(shape: str, budget: float) -> str | None:
+    """The option for which a master reads the rows of requests as they come; None for none."""
+    if shape in ("knee", "limits"):
+        return f"--shape {shape}"
+    return "--budget" if budget else None
 
 
 def _check_shape(

@@ -23,14 +23,17 @@ log = logging.getLogger("swarmgauge.worker")
 class Recorder:
     """The records, tallies and phase marks of one worker in one run."""
 
-    def __init__(self, spool: Path | None, header: bytes = b"") -> None:
-        self._rows: list[list[Any]] = []
+    def __init__(self, spool: Path | None, header: bytes = b"", keeps_rows: bool = False) -> None:
+        """``keeps_rows``: rows stay in the spool and are handed on only where it lacks them."""
+        self._lines: list[bytes] = []
+        self._keeps_rows = keeps_rows
         self._marks: list[dict[str, Any]] = []
         self._book = TallyBook()
         self._report = 0
-        self._unwritten: list[list[Any]] = []
+        self._unwritten: list[bytes] = []
         self._path = spool
         self._spool: BufferedWriter | None = None
+        self._trouble: str | None = None
         if spool is not None:
             spool.parent.mkdir(parents=True, exist_ok=True)
             self._spool = spool.open("xb")
@@ -38,10 +41,13 @@ class Recorder:
 
     def add(self, record: RequestRecord, gaps_s: Sequence[float]) -> None:
         """Keep one record and the gaps of its stream."""
-        row = record.to_row()
-        self._rows.append(row)
+        # Written out here and once: in one go they would stop the loop each second, and the master
+        # of many workers has no time for it.
+        line = row_line(record.to_row())
+        if self._spool is None or not self._keeps_rows:
+            self._lines.append(line)
         if self._spool is not None:
-            self._unwritten.append(row)
+            self._unwritten.append(line)
         self._book.add(record, gaps_s)
 
     def mark(self, mark: PhaseMark) -> None:
@@ -56,22 +62,25 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what is new to the spool."""
-        if self._unwritten:
-            rows, self._unwritten = self._unwritten, []
-            self._write(b"".join(map(row_line, rows)))
+        lines, self._unwritten = self._unwritten, []
+        if lines and not self._write(b"".join(lines)) and self._keeps_rows:
+            self._lines += lines
 
-    def _write(self, lines: bytes) -> None:
+    def _write(self, lines: bytes) -> bool:
+        """Whether the spool has them."""
         if self._spool is None:
-            return
+            return False
         try:
             self._spool.write(lines)
             self._spool.flush()
         except OSError as error:
             # The master still gets everything; a torn line may only be the last of a file.
             log.error("%s: the spool ends here, for it cannot be written (%s)", self._path, error)
+            self._trouble = error.strerror or str(error)
             with suppress(OSError):
                 self._spool.close()
             self._spool = None
+        return self._spool is not None
 
     def take(self, health: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
         """Everything that was not handed on yet, as plain values; the next call starts afresh.
@@ -81,7 +90,7 @@ class Recorder:
         under the report's number, so that a merge adds it once; None when there is nothing such.
         """
         self.flush()
-        rows, self._rows = self._rows, []
+        lines, self._lines = self._lines, []
         marks, self._marks = self._marks, []
         book, self._book = self._book, TallyBook()
         if aside := Aside.of(book, health):
@@ -90,9 +99,10 @@ class Recorder:
         return {
             "report": self._report if aside else None,
             "health": list(health),
-            "rows": rows,
+            "rows": lines,
             "marks": marks,
             "tallies": book.to_wire(),
+            **({"spool_trouble": self._trouble} if self._trouble else {}),
         }
 
     def close(self) -> None:

@@ -4,11 +4,13 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hooks.this_host import this_host
 from metrics.calibration import CALIBRATION_JSON, RUN_HOST
@@ -18,7 +20,6 @@ from metrics.run_files import (
     STAGES_JSON,
     STAGES_SCHEMA,
     header_line,
-    row_line,
 )
 from metrics.tally import TallyBook
 
@@ -31,19 +32,34 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._requests = (path / REQUESTS_JSONL).open("xb")
+        self.unwritable: str | None = None
+        """Why rows can be kept no longer; None while they can."""
+        self.rows_left_out = 0
+        # Without a buffer: what a full disk refused must not be tried again behind a torn line.
+        self._requests = (path / REQUESTS_JSONL).open("xb", buffering=0)
         with suppress(OSError):  # not every file system has locks
             # Held as long as this process lives: nobody merges into a run that goes on.
             fcntl.flock(self._requests, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._requests.write(header_line())
-        self._requests.flush()
+        self._write(header_line())
 
-    def append(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add request rows and let the system have them."""
-        lines = b"".join(map(row_line, rows))
-        if lines:
-            self._requests.write(lines)
-            self._requests.flush()
+    def append(self, rows: Collection[bytes]) -> None:
+        """Add request rows, as the lines that they came as, and let the system have them.
+
+        Once they cannot be written none is any more, because a torn line may only be the last;
+        ``unwritable`` says why, and ``rows_left_out`` counts them.
+        """
+        if self.unwritable is None:
+            try:
+                self._write(b"".join(rows))
+                return
+            except OSError as error:
+                self.unwritable = f"{self.path / REQUESTS_JSONL}: {error.strerror or error}"
+        self.rows_left_out += len(rows)
+
+    def _write(self, lines: bytes) -> None:
+        left = memoryview(lines)
+        while left:
+            left = left[self._requests.write(left) :]
 
     def write_run(self, values: dict[str, Any]) -> None:
         """Write ``run.json`` anew."""
@@ -68,7 +84,13 @@ class RunFolder:
             "void_reasons": {str(stage): why for stage, why in (void_reasons or {}).items()},
             "reports": dict(reports or {}),
         }
-        _write_json(self.path / STAGES_JSON, values)
+        try:
+            content = msgspec.json.encode(values)
+        except UnicodeEncodeError:  # half a character, out of an endpoint's answer
+            _write_json(self.path / STAGES_JSON, values)
+        else:
+            # Many workers' samples add up over hours, and this is written every 2 s.
+            _write_whole(self.path / STAGES_JSON, content)
 
     def close(self) -> None:
         """No rows come any more."""
@@ -114,8 +136,16 @@ def safe_name(name: str) -> str:
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)
+    _write_whole(path, text.encode("utf-8", "replace"))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
     """Write whole or not at all: a reader never sees half a file."""
     partial = path.with_suffix(".partial")
-    text = json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)
-    partial.write_bytes(text.encode("utf-8", "replace"))
+    try:
+        partial.write_bytes(content)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
     os.replace(partial, path)

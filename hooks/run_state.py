@@ -1,17 +1,23 @@
 """What the master knows of the run under way, and how it is saved."""
 
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from hooks.run_folder import RunFolder
 from hooks.run_identity import run_identity
-from metrics.run_files import stage_to_wire
+from metrics.run_files import SPOOL_FOLDER, stage_to_wire
 from metrics.spool import Numbers
 from metrics.stage import COLD_STAGE, Phase, Stage
 from metrics.tally import TallyBook
 from settings import Settings
 from shapes.bounded import BoundedPlan
+
+NO_WORKER_LEFT = "no worker was left"
+
+log = logging.getLogger("swarmgauge")
 
 
 class RunState:
@@ -49,10 +55,14 @@ class RunState:
         """Each worker's wall clock minus the master's, and how far off that may be, seconds."""
         self.away: dict[str, list[dict[str, Any]]] = {}
         """The stages in which a worker was away for a while."""
+        self.heard_in: dict[str, int | None] = {}
+        """The stage that was under way at each worker's last report; None before the first."""
         self._in_flight: dict[str, int] = {}
         self._pending: dict[str, int] = {}
         self._series: list[dict[str, Any]] = []
         self._reports: dict[str, Numbers] = {}
+        self._told: Counter[str] = Counter()
+        self._without_spool: set[str] = set()
         self.last_phase: dict[str, Any] | None = None
         self.end_reason: str | None = None
         self._search_ended: str | None = None
@@ -71,19 +81,30 @@ class RunState:
     def accept(self, report: dict[str, Any]) -> None:
         """Add one worker's report."""
         self.workers.setdefault(report["worker"], report["host"])
+        self.heard_in[report["worker"]] = self.last_phase["stage"] if self.last_phase else None
         self._in_flight[report["worker"]] = report.get("in_flight", 0)
         self._pending[report["worker"]] = report.get("pending", 0)
         self._series.extend(report.get("health") or ())
         self.folder.append(report["rows"])
         self.marks.extend(report["marks"])
-        self.book.merge(TallyBook.from_wire(report["tallies"]))
+        tallies = TallyBook.from_wire(report["tallies"])
+        if self.settings.records_on_workers:
+            self._told[report["worker"]] += tallies.total().offered
+        self.book.merge(tallies)
+        if (why := report.get("spool_trouble")) and report["worker"] not in self._without_spool:
+            self._without_spool.add(report["worker"])
+            text = f"worker {report['worker']} cannot write its spool any more: {why}"
+            log.warning("%s; what it measures is kept here alone", text)
+            self.notices.append(text)
         if number := report.get("report"):
             self._reports.setdefault(report["worker"], Numbers()).add(number)
 
     def no_worker_left(self) -> None:
         """The run ends because nobody is left to send its requests."""
         if self.end_reason is None and self.plan.stage_count is None:
-            self._search_ended = "no worker was left"
+            self._search_ended = NO_WORKER_LEFT
+        elif self.end_reason is None:
+            self.end_reason = NO_WORKER_LEFT
 
     def end(self, finals: set[str], stopped_by_hand: bool) -> None:
         """The run is over: note who is missing and how it ended, and save."""
@@ -94,8 +115,14 @@ class RunState:
             unlimited = self.plan.expected_s is None and self.plan.stage_count is not None
             ended = "stopped" if stopped_by_hand or unlimited else "interrupted"
             self.end_reason = "finished" if unlimited else ended
-        self.save()
-        self.folder.close()
+        if left_out := self.folder.rows_left_out:
+            self.notices.append(f"{left_out:,} rows are missing here: {self.folder.unwritable}")
+        try:
+            self.save()
+        except OSError as error:
+            log.error("the end of the run could not be written, what was before is kept: %s", error)
+        finally:
+            self.folder.close()
 
     def save(self) -> None:
         """Write ``run.json`` and ``stages.json`` as things are now."""
@@ -135,6 +162,13 @@ class RunState:
         offset_s, error_s = self.wall_clocks.get(worker, (None, None))
         return {"wall_offset_s": offset_s, "wall_offset_error_s": error_s}
 
+    def _kept_there(self, worker: str) -> dict[str, Any]:
+        """Where the rows are that this worker told of but did not hand on."""
+        if not self.settings.records_on_workers:
+            return {}
+        spool = f"{self.folder.path.name}/{SPOOL_FOLDER}/{worker}.jsonl"
+        return {"requests": self._told[worker], "spool": spool}
+
     def _early_end(self) -> dict[str, Any]:
         order = self.plan.ended_early
         return {} if order is None else {"ended_early": order.reason, "ended_by": order.kind.value}
@@ -159,6 +193,7 @@ class RunState:
                     "host": host,
                     "lost": worker in self.lost,
                     **self._clock(worker),
+                    **self._kept_there(worker),
                     "away": self.away.get(worker) or [],
                 }
                 for index, (worker, host) in enumerate(sorted(self.workers.items()))

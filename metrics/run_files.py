@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from metrics.record import FIELD_NAMES, RequestRecord
 from metrics.stage import Phase, PhaseMark, Stage
 
@@ -25,6 +27,9 @@ REQUESTS_PARQUET = "requests.parquet"
 STAGES_JSON = "stages.json"
 SUMMARY_JSON = "summary.json"
 SUMMARY_CSV = "summary.csv"
+SUMMARY_MD = "summary.md"
+JUNIT_XML = "junit.xml"
+METRICS_PROM = "metrics.prom"
 REPORT_HTML = "report.html"
 PLOTS_FOLDER = "plots"
 SPOOL_FOLDER = "spool"
@@ -69,6 +74,12 @@ def header_line() -> bytes:
 def row_line(row: Sequence[Any]) -> bytes:
     """One request row (``RequestRecord.to_row``) as a line."""
     return json_line([round(v, 7) if isinstance(v, float) else v for v in row])
+
+
+def rows_of(lines: Sequence[bytes]) -> list[list[Any]]:
+    """The values of request rows that came as lines (:func:`row_line`)."""
+    rows: list[list[Any]] = msgspec.json.decode(b"[" + b",".join(lines) + b"]")
+    return rows
 
 
 def read_rows(lines: Iterable[bytes], file_name: str = REQUESTS_JSONL) -> Iterator[RequestRecord]:

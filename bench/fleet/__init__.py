@@ -1,0 +1,1 @@
+"""What a fleet's reports cost its master: made-up workers, a real master."""
