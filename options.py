@@ -6,8 +6,12 @@ Locust parses the command line, the environment, ``locust.conf`` and the web for
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from metrics.trace_context import SAMPLINGS
+
 ENV_PREFIX = "SWARMGAUGE_"
 SHAPES = ("constant", "ladder", "knee", "soak", "spike", "open-loop", "limits")
+RECORDS = ("master", "workers")
+"""Where the rows of requests are kept."""
 
 
 class Parser(Protocol):
@@ -32,6 +36,12 @@ _TARGET: tuple[tuple[str, Any, str], ...] = (
         "auto: the proxy variables, never for the loopback; off: none; or a URL",
     ),
     ("--no-preflight", False, "do not try one request before the load starts"),
+    (
+        "--traceparent",
+        "sampled",
+        "header that names each attempt to tracing: sampled or unsampled, as the endpoint is to "
+        "take it; off: none (docs/observability.md)",
+    ),
 )
 _LOAD: tuple[tuple[str, Any, str], ...] = (
     (
@@ -117,7 +127,15 @@ _RESULT: tuple[tuple[str, Any, str], ...] = (
     ("--slo", "", "limits such as ttft_p95<500ms,tpot_p95<50ms,ok>99%"),
     ("--max-fail-ratio", 0.1, "share of failed requests above which the run exits with 1"),
     ("--runs-dir", "runs", "folder that gets one folder for each run"),
+    (
+        "--records",
+        "master",
+        "master: its folder gets the row of each request; workers: each keeps its own, for fleets "
+        "too large for one master (python -m reports merge brings them together)",
+    ),
     ("--run-name", "", "name of the run; default: the shape's"),
+    ("--metrics-port", 0, "port on which the master answers Prometheus at /metrics; 0: none"),
+    ("--metrics-host", "127.0.0.1", "address of that port; it has no login"),
 )
 _GROUPS = (
     ("Swarmgauge: the endpoint", _TARGET),
@@ -130,10 +148,15 @@ _GROUPS = (
 _CHOICES = {
     "--shape": SHAPES,
     "--usage": ("on", "off"),
+    "--records": RECORDS,
+    "--traceparent": SAMPLINGS,
     "--max-tokens-field": ("max_tokens", "max_completion_tokens", "both", "none"),
 }
-_HIDDEN_FLAGS = frozenset({"--header", "--ca-file", "--proxy", "--runs-dir"})
-"""These may hold keys, and Locust shows the form's values in its page's source."""
+_HIDDEN_FLAGS = frozenset(
+    {"--header", "--ca-file", "--proxy", "--runs-dir", "--metrics-port", "--metrics-host"}
+)
+"""These may hold keys, and Locust shows the form's values in its page's source; or they are read
+once, as the process starts."""
 
 NOT_IN_FORM = frozenset(flag[2:].replace("-", "_") for flag in _HIDDEN_FLAGS)
 
@@ -149,6 +172,17 @@ DEFAULTS: Mapping[str, Any] = {
     flag[2:].replace("-", "_"): default for _, group in _GROUPS for flag, default, _ in group
 }
 """Of our own options, by name."""
+
+
+def form_groups() -> list[dict[str, Any]]:
+    """The options that the page's form shows, by group: its title, and the names in order."""
+    shown = {
+        title.removeprefix("Swarmgauge: ").capitalize(): [
+            flag[2:].replace("-", "_") for flag, _, _ in group if flag not in _HIDDEN_FLAGS
+        ]
+        for title, group in _GROUPS
+    }
+    return [{"title": title, "options": names} for title, names in shown.items()]
 
 
 def add_arguments(parser: Parser) -> None:

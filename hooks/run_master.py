@@ -20,6 +20,7 @@ from hooks.ignored_options import ignored_options
 from hooks.joining import prompt_plan
 from hooks.last_reports import LastReports
 from hooks.level_watch import LevelWatch
+from hooks.live.view import LiveView
 from hooks.planning import choose_plan, choose_users, length_of
 from hooks.preflight_call import PreflightCall
 from hooks.reporting import Reporter
@@ -29,9 +30,9 @@ from hooks.run_options import RunOptions, checked_settings
 from hooks.run_state import RunState
 from hooks.run_worker import RunWorker
 from hooks.stage_guard import StageGuard
-from metrics.run_files import stage_to_wire
+from metrics.run_files import rows_of, stage_to_wire
 from metrics.stage import Phase, Stage
-from settings import SettingsError
+from settings import SettingsError, rows_read_by
 from shapes.plan import Plan
 from workloads.traffic import TrafficKind
 
@@ -66,6 +67,7 @@ class RunMaster:
         self._fleet = RunFleet(environment, runner)
         self._last_reports = LastReports(runner)
         self._reporter = Reporter()
+        self.live = LiveView()
         self._quitting = False
         self._early_ends = EarlyEnds(runner)
         self._run_options = RunOptions(environment)
@@ -154,14 +156,19 @@ class RunMaster:
             preflight=checked,
             plan=plan,
         )
-        self._state.save()
+        try:
+            self._state.save()
+        except OSError as error:
+            self._state = None
+            return self._refuse(f"--runs-dir: {error}", EXIT_USAGE)
         self._environment.user_classes = choose_users(settings, self._user_classes)
         self._last_reports.clear()
         self._watch = LevelWatch(plan.stage_count is None, settings.shape == "limits")
         self._guard = StageGuard(self._watch)
         self._fleet.begin(self._state, checked["include_usage"])
         self._saver = gevent.spawn(self._save_again_and_again)
-        self._plan = plan
+        self.live.begin(self._state)
+        self._plan = self.live.follow(plan)
         log.info("target %s, model %s", settings.endpoint.url, checked["model"])
         length = length_of(settings, plan)
         log.info("shape %s, %s; results go to %s", settings.shape, length, folder.path)
@@ -196,6 +203,7 @@ class RunMaster:
         self._environment.process_exit_code = exit_code
         self._reporter.text = f"swarmgauge: the run did not start: {reason}"
         log.error("the run did not start: %s", reason)
+        self.live.refuse(reason)
 
     # --- while it runs -------------------------------------------------------------------------
 
@@ -205,10 +213,16 @@ class RunMaster:
             self._accept(report)
 
     def _accept(self, report: dict[str, Any]) -> None:
-        if self._state is not None and report["run_id"] == self._state.run_id:
-            self._state.accept(report)
-            self._watch.accept(report)
-            self._early_ends.accept(report)
+        state = self._state
+        if state is None or report["run_id"] != state.run_id:
+            return
+        state.accept(report)
+        reader = rows_read_by(state.settings.shape, state.settings.budget)
+        read = reader is not None or self._environment.web_ui is not None
+        report = {**report, "rows": rows_of(report["rows"]) if read else []}
+        self._watch.accept(report)
+        self._early_ends.accept(report)
+        self.live.accept(report)
 
     def _on_final(self, environment: Environment, msg: Any, **_: Any) -> None:
         self._accept(msg.data)
@@ -225,8 +239,9 @@ class RunMaster:
             if (state := self._state) is not None:
                 self._fleet.check()
                 self._guard.check(self._fleet.alive(), state.book)
-                self._early_ends.check(state.pending, state.last_phase)
+                self._early_ends.check(state.pending, state.last_phase, state.folder.unwritable)
             if self._state is not None and seconds % SAVE_PERIOD_S == 0:
+                self.live.look(self._fleet.alive(), self._runner.user_count)
                 try:
                     self._state.save()
                 except OSError as error:
@@ -270,6 +285,7 @@ class RunMaster:
             self._saver.kill(block=False)
         headless = bool(getattr(self._environment.parsed_options, "headless", False))
         state.end(self._last_reports.workers, stopped_by_hand=not headless)
+        self.live.end()
         if headless or self._quitting:
             self._reporter.report(state.folder.path)
         else:

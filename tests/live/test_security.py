@@ -159,6 +159,7 @@ def test_no_secret_in_page_command_logs_or_results(tmp_path):
         wait_until(lambda: list((tmp_path / "runs").glob("*/report.html")), 60, "report")
         paths = ("/", "/stats/requests", "/exceptions", "/stats/report", "/tasks", "/logs")
         told = {path: ask(url, path, "GET")[2] for path in paths}
+        told["live"] = ask(url, "/swarmgauge/live.json", "GET")[2]
 
     told["ps"] = arguments
     for path in tmp_path.rglob("*"):
