@@ -22,6 +22,8 @@ def headline(
 ) -> tuple[str, ...]:
     """Failures, the knee, the feeling there, the throughput, the objectives."""
     sentences = [_counts(totals)]
+    if (early := _before_its_plan(meta)) is not None:
+        sentences.append(early)
     levels = [row for row in rows if row.kind not in NOT_LEVELS]
     searched = meta.get("shape") == "knee"
     if len(levels) > 1 or knee.users is not None or searched:
@@ -66,6 +68,17 @@ def ended_early(meta: Mapping[str, Any]) -> str | None:
     return f"The search ended before it knew enough ({why}): its verdict is of what was measured."
 
 
+def _before_its_plan(meta: Mapping[str, Any]) -> str | None:
+    """Why the run was ended before its plan was through; None if it was not, or is told of already.
+
+    A knee search says it behind its verdict, where the same reason stands as what ended the search.
+    """
+    why = meta.get("ended_early")
+    if not why or (meta.get("shape") == "knee" and why == meta.get("search_ended")):
+        return None
+    return f"The run ended before its plan was through: {why}."
+
+
 def _way_down(meta: Mapping[str, Any], knee: KneeEstimate) -> str | None:
     """What the way down showed; None when nobody asked for one."""
     found = knee.side.hysteresis
@@ -89,15 +102,20 @@ def _counts(totals: Counts) -> str:
     return text + "."
 
 
-def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
-    """What a person feels at the highest level that is known not to be above the knee."""
+def level_at_knee(rows: Sequence[StageRow], knee: KneeEstimate) -> StageRow | None:
+    """The highest level that is known not to be above the knee; None when none is."""
     limit = knee.users or knee.at_least or float("inf")
     left_out = {e.stage for e in knee.evidence if e.queue_share is None and e.note is not None}
     measured = [row for row in rows if row.completed and row.stage not in left_out] or rows
     below = [row for row in measured if row.completed and row.target_users <= limit * 1.05]
-    if not below:
+    return max(below, key=lambda row: row.target_users, default=None)
+
+
+def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
+    """What a person feels at the highest level that is known not to be above the knee."""
+    row = level_at_knee(rows, knee)
+    if row is None:
         return None
-    row = max(below, key=lambda row: row.target_users)
     text = f"At {count(row.target_users, 'user')}"
     if row.ttft.n:
         text += (

@@ -73,6 +73,10 @@ class StageRow:
     flags: tuple[str, ...]
     limited_by: str | None = None
     """What answered 429, in words; None when next to nothing did."""
+    good_ratio: float | None = None
+    """Share (0-1) of all its requests within every objective; None without objectives."""
+    goodput_rps: float | None = None
+    """Of these, so many per second were completed."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -220,6 +224,8 @@ class RunReport:
     complete: bool
     started_at: str
     ended_at: str | None
+    gaps: Mapping[int, Summary] = field(default_factory=dict)
+    """Between output chunks, of each stage that has any, by its id."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -66,11 +66,11 @@ def mixed_run(folder):
 
 @pytest.mark.usefixtures("drawn")
 def test_every_tag_is_closed_in_its_place(tmp_path):
-    """Plots inside the page included: four, and two of what was refused."""
+    """Plots inside the page included: six, and two of what was refused."""
     page, text = page_of(mixed_run(tmp_path / "r"))
 
     assert [] == page.faults
-    assert 6 == text.count("<svg")
+    assert 8 == text.count("<svg")
     assert text.count("<svg") == text.count("</svg>")
 
 
@@ -136,6 +136,9 @@ def test_O06_a_model_may_be_called_anything(tmp_path, model):
     assert {"run.json", "stages.json", "requests.parquet", "report.html"} | {
         "summary.json",
         "summary.csv",
+        "summary.md",
+        "junit.xml",
+        "metrics.prom",
     } == {path.name for path in folder.iterdir()}
 
 

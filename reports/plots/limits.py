@@ -1,4 +1,4 @@
-"""The plots of rate limits, in the colours of the others: what passed is green, 429s are orange."""
+"""What was let in and what was refused: what passed is green, 429s are orange."""
 
 import itertools
 from collections.abc import Callable
@@ -8,12 +8,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from metrics.stage import Phase
-from reports.attempts import clock_offsets_s
+from reports.attempts import clock_offsets_s, wall_offsets_s_of
 from reports.load import SavedRun
 from reports.loads import axis_name, load_mark, mark_text
-from reports.plot_style import FAILED, HEADROOM, LIMITED, OK, legend, name_span, nothing
+from reports.model import RunReport
+from reports.plot_style import (
+    FAILED,
+    HEADROOM,
+    LIMITED,
+    MUTED,
+    OK,
+    legend,
+    name_span,
+    nothing,
+)
 from reports.rate_limits import RateLimits
 from reports.stage_loads import StageLoad
+from reports.wording import count, number
 
 LABELLED_MAX = 12
 """Stages above which not each one's load is written below its bars."""
@@ -41,7 +52,6 @@ def draw_over_time(figure: Figure, limits: RateLimits | None, run: SavedRun) -> 
     _stages(axes, run)
     axes.set_xlim(left=0)
     axes.set_ylim(0, float(bottom.max()) * HEADROOM or 1)
-    axes.grid(alpha=0.3)
     legend(axes)
 
 
@@ -50,13 +60,13 @@ def _stages(axes: Axes, run: SavedRun) -> None:
     if not run.marks:
         return
     worker = run.marks[0].worker
-    shift_s = clock_offsets_s(run.records).get(worker, 0.0)
+    shift_s = clock_offsets_s(run.records, wall_offsets_s_of(run.meta)).get(worker, 0.0)
     marks = [mark for mark in run.marks if mark.worker == worker]
     for mark, following in itertools.pairwise(marks):
         if mark.phase is not Phase.HOLD:
             continue
         begin_s, end_s = mark.at_s + shift_s, following.at_s + shift_s
-        axes.axvline(begin_s, color="0.5", lw=0.8, ls=":")
+        axes.axvline(begin_s, color=MUTED, lw=0.8, ls=":")
         name_span(axes, begin_s, end_s, mark_text(mark.stage))
 
 
@@ -76,7 +86,7 @@ def draw_by_stage(figure: Figure, limits: RateLimits | None) -> None:
     every = -(-len(loads) // LABELLED_MAX)
     axes.set_xticks(place[::every], names[::every])
     axes.set_ylim(0, max(axes.dataLim.y1 * HEADROOM, 1e-9))
-    axes.grid(alpha=0.3, axis="y")
+    axes.grid(visible=False, axis="x")
     legend(axes)
 
 
@@ -97,11 +107,41 @@ def _bars(
     axes.bar(place, [value(load) or 0.0 for load in loads], 0.4, color=colour, label=label)
 
 
-LIMIT_TITLES = {
-    "limits-over-time": "Attempts let in and answered 429 over time",
-    "limits-by-stage": "Attempts let in and shed at each load",
-}
-LIMIT_PLOTS = {
-    "limits-over-time": lambda figure, report, run: draw_over_time(figure, report.rate_limits, run),
-    "limits-by-stage": lambda figure, report, run: draw_by_stage(figure, report.rate_limits),
-}
+def no_refusals(report: RunReport, run: SavedRun) -> str | None:
+    """Why neither is drawn; None when they are."""
+    return "no attempt was answered 429" if report.rate_limits is None else None
+
+
+def time_title(report: RunReport) -> str:
+    """What the plot over time shows."""
+    return "Attempts let in and answered 429 over time"
+
+
+def stage_title(report: RunReport) -> str:
+    """What the plot of stages shows."""
+    return "Attempts let in and shed at each load"
+
+
+def time_sentence(report: RunReport, run: SavedRun) -> str:
+    """What the plot over time shows, with figures."""
+    limits: RateLimits | None = report.rate_limits
+    if limits is None or not limits.buckets:
+        return "No attempt was made."
+    refused = sum(bucket.limited for bucket in limits.buckets)
+    passed = sum(bucket.accepted for bucket in limits.buckets)
+    return (
+        f"{count(passed, 'attempt')} were let in and {refused:,} answered 429, by when each "
+        "was sent."
+    )
+
+
+def stage_sentence(report: RunReport, run: SavedRun) -> str:
+    """What the plot of stages shows, with figures."""
+    loads = _held(report.rate_limits)
+    if not loads:
+        return "No stage was held."
+    most = max(loads, key=lambda load: load.accepted_per_s or 0.0)
+    return (
+        f"At most {number(most.accepted_per_s, 2)} attempts/s were let in, at {most.load}, where "
+        f"{number(most.shed_per_s, 2)} attempts/s were shed."
+    )
