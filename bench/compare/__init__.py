@@ -1,0 +1,1 @@
+"""How often a comparison of two runs is right: ``python -m bench.compare``."""
