@@ -42,7 +42,7 @@ def in_service_when_queueing(trace):
     [
         ("slots-8", 32, 3),
         pytest.param("slots-16", 64, 0, marks=pytest.mark.long),
-        ("kv-limited", 64, 0),
+        pytest.param("kv-limited", 64, 0, marks=pytest.mark.long),
         pytest.param("slots-48", 128, 3, marks=pytest.mark.long),
     ],
 )
@@ -78,6 +78,7 @@ def test_L12_a_rate_limit_is_no_knee(tmp_path):
 
 
 @requires_nginx
+@pytest.mark.long
 def test_an_nginx_that_buffers_hides_nothing(tmp_path):
     """With ``proxy_buffering on`` nginx still passes on what has come: the queue shows in TTFT."""
     with (
@@ -163,6 +164,7 @@ def killed(tmp_path, workers):
 
 @pytest.mark.alone
 @pytest.mark.timeout(400)
+@pytest.mark.long
 def test_L05_a_killed_worker_voids_its_level_and_the_search_goes_on(tmp_path):
     """The level it was lost in shows nothing and is held again by the worker that is left, which
     finds the knee; the run is invalid all the same and says which worker it was."""
