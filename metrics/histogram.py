@@ -106,6 +106,20 @@ class Histogram:
                 return min(max(value, self.minimum), self.maximum)
         return self.maximum
 
+    def at_most(self, bounds: Sequence[float]) -> list[int]:
+        """How many values are at most each bound; ``bounds`` ascend.
+
+        A bucket counts by its representative, so a value within 1 % of a bound may be counted on
+        its other side.
+        """
+        counted, seen, place, keys = [], self.zeros, 0, sorted(self.counts)
+        for bound in bounds:
+            while place < len(keys) and 2 * _GAMMA ** keys[place] / (_GAMMA + 1) <= bound:
+                seen += self.counts[keys[place]]
+                place += 1
+            counted.append(seen)
+        return counted
+
     def to_wire(self) -> dict[str, Any]:
         """Plain values for msgpack or JSON; :meth:`from_wire` is the inverse."""
         return {

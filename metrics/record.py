@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from metrics.outcome import Outcome, ReadMode, StampSource, TokenSource
 from metrics.stage import Phase
+from metrics.trace_context import trace_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,13 @@ class RequestRecord:
     def counted(self) -> bool:
         """Whether the request was started in a held window, so that its stage's figures use it."""
         return self.stage is not None and self.phase is Phase.HOLD
+
+    @property
+    def trace_id(self) -> str | None:
+        """Its id in a tracing system, where ``traceparent`` was sent; None for what was not."""
+        if self.request_id is None or not self.attempts:
+            return None
+        return trace_id(self.request_id)
 
     @property
     def last_sent_s(self) -> float | None:

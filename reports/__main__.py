@@ -2,6 +2,10 @@
 
 ``python -m reports knee RUN`` (or a CSV of levels) explains the verdict on the knee step by step.
 ``python -m reports merge RUN SPOOL...`` adds what only the workers' spools still hold, and renders.
+``python -m reports compare A B [C ...]`` sets runs against the first of them.
+``python -m reports gate RUN [--baseline OLD]`` judges a run for CI.
+``python -m reports compat RUN`` tells a run by the definitions of other tools.
+``python -m reports slowest RUN`` lists the slowest requests under the names that gateways log.
 
 Exit codes: 0 valid and within the objectives, 1 errors, 2 wrong usage, 3 an objective missed,
 4 the run is invalid; the reason is printed.
@@ -17,6 +21,10 @@ from metrics.knee_explain import explain
 from metrics.more_levels import more_levels
 from metrics.run_files import RunFileError
 from reports.analyse import levels_of
+from reports.comparison.command import compare_command, gate_command
+from reports.elsewhere import elsewhere_lines, kept_elsewhere
+from reports.faces.compat_command import compat_command
+from reports.faces.slowest import slowest_command
 from reports.level_table import COLUMNS, read_level_table
 from reports.load import load_run
 from reports.merge import merge
@@ -33,6 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
             return _explain_knee(words[1:])
         if words[:1] == ["merge"]:
             return _merge(words[1:])
+        if words[:1] == ["compare"]:
+            return compare_command(words[1:])
+        if words[:1] == ["gate"]:
+            return gate_command(words[1:])
+        if words[:1] == ["compat"]:
+            return compat_command(words[1:])
+        if words[:1] == ["slowest"]:
+            return slowest_command(words[1:])
         return _render(words)
     except RunFileError as error:
         print(f"swarmgauge: {error}", file=sys.stderr)
@@ -42,10 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
 def _render(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m reports",
-        description="Render a saved run: table, page, plots, JSON and CSV.",
+        description="Render a saved run: table, page, plots, and figures for other programs.",
         epilog="examples: python -m reports runs/20260102T030405Z-ladder --slo 'ttft_p95<500ms'; "
         "python -m reports knee runs/20260102T030405Z-ladder; "
-        "python -m reports merge runs/20260102T030405Z-ladder spool/2-abc.jsonl",
+        "python -m reports merge runs/20260102T030405Z-ladder spool/2-abc.jsonl; "
+        "python -m reports compare runs/before runs/after; "
+        "python -m reports gate runs/after --baseline runs/before; "
+        "python -m reports compat runs/after; "
+        "python -m reports slowest runs/after",
     )
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("--slo", help="objectives in place of the run's own")
@@ -94,6 +114,9 @@ def _explain_knee(words: list[str]) -> int:
             levels = read_level_table(options.source.read_text(encoding="utf-8"))
         else:
             run = load_run(options.source)
+            if kept := kept_elsewhere(run):
+                print("\n".join(elsewhere_lines(run, kept)), file=sys.stderr)
+                return int(ExitCode.INVALID)
             why = no_levels(run)
             if why is not None:
                 print(f"swarmgauge: {options.source}: {why}", file=sys.stderr)

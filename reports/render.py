@@ -3,26 +3,50 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+import pyarrow as pa
 
 from metrics.run_files import (
+    JUNIT_XML,
+    METRICS_PROM,
     PLOTS_FOLDER,
     REPORT_HTML,
+    REQUESTS_JSONL,
+    REQUESTS_PARQUET,
     SUMMARY_CSV,
     SUMMARY_JSON,
+    SUMMARY_MD,
 )
 from reports.analyse import analyse
+from reports.elsewhere import elsewhere_lines, kept_elsewhere
+from reports.faces.junit import junit
+from reports.faces.markdown import summary_markdown
+from reports.faces.open_metrics import open_metrics
+from reports.faces.progress import Progress
+from reports.faces.stage_csv import summary_csv
+from reports.faces.summary import summary_json
+from reports.faces.terminal import print_report
 from reports.load import SavedRun, load_run
-from reports.model import RunReport
+from reports.model import ExitCode, RunReport
 from reports.page import page
 from reports.parquet import keep_as_parquet
-from reports.plot_limits import LIMIT_PLOTS
 from reports.plots import PLOTS, draw
-from reports.summary import summary_csv, summary_json
-from reports.terminal import print_report
+
+LONG_ROWS_BYTES = 50e6
+"""Reading more of them takes seconds, which is told before it begins."""
+TEXTS: Mapping[str, Callable[[RunReport], str]] = {
+    SUMMARY_JSON: summary_json,
+    SUMMARY_CSV: summary_csv,
+    SUMMARY_MD: summary_markdown,
+    JUNIT_XML: junit,
+    METRICS_PROM: open_metrics,
+}
+"""The faces that are a text of the report alone."""
 
 
 def render_run(folder: Path, out: TextIO, slo: str | None = None, quiet: bool = False) -> int:
@@ -35,30 +59,57 @@ def render_run(folder: Path, out: TextIO, slo: str | None = None, quiet: bool = 
         RunFileError: the folder is not a run that can be read.
         ValueError: ``slo`` cannot be read.
     """
-    run = load_run(folder)
-    report = analyse(run, slo)
+    with Progress(sys.stderr, len(PLOTS) + 4, quiet) as progress:
+        progress.step("reading the rows", long=_rows_bytes(folder) > LONG_ROWS_BYTES)
+        run = load_run(folder, whole_rows=True)
+        if kept := kept_elsewhere(run):
+            if not quiet:
+                print("\n".join(elsewhere_lines(run, kept)), file=out)
+            return int(ExitCode.INVALID)
+        progress.step("rows")
+        failed = _attempt("rows", lambda: _keep_rows(folder, run.meta, run.rows))
+        run = replace(run, rows=None)
+        progress.step("figures")
+        report = analyse(run, slo)
+        failed |= _write_all(folder, run, report, progress)
+    if not quiet:
+        failed |= _attempt("table", lambda: print_report(report, out, folder))
+    return int(ExitCode.ERROR) if failed else int(report.exit_code)
+
+
+def _write_all(folder: Path, run: SavedRun, report: RunReport, progress: Progress) -> bool:
+    """Whether anything could not be written."""
     faults = [
-        _attempt("figures", lambda: _write(folder / SUMMARY_JSON, summary_json(report))),
-        _attempt("figures", lambda: _write(folder / SUMMARY_CSV, summary_csv(report))),
-        _attempt("rows", lambda: _keep_rows(folder, run)),
+        _attempt(name, partial(_write_face, folder / name, face, report))
+        for name, face in TEXTS.items()
     ]
     drawings: dict[str, str] = {}
     for name in PLOTS:
-        if name in LIMIT_PLOTS and report.rate_limits is None:
-            continue
-        faults.append(_attempt(f"plot {name}", partial(_plot, name, folder, report, run, drawings)))
+        progress.step(f"plot {name}")
+        if PLOTS[name].missing(report, run) is None:
+            faults.append(
+                _attempt(f"plot {name}", partial(_plot, name, folder, report, run, drawings))
+            )
+    progress.step("page")
     faults.append(
         _attempt("page", lambda: _write(folder / REPORT_HTML, page(report, run, drawings)))
     )
-    if not quiet:
-        faults.append(_attempt("table", lambda: print_report(report, out, folder)))
-    return 1 if any(faults) else int(report.exit_code)
+    return any(faults)
 
 
-def _keep_rows(folder: Path, run: SavedRun) -> None:
+def _rows_bytes(folder: Path) -> int:
+    files = (folder / REQUESTS_PARQUET, folder / REQUESTS_JSONL)
+    return sum(path.stat().st_size for path in files if path.exists())
+
+
+def _write_face(path: Path, face: Callable[[RunReport], str], report: RunReport) -> None:
+    _write(path, face(report))
+
+
+def _keep_rows(folder: Path, meta: Mapping[str, Any], rows: pa.Table | None) -> None:
     # A run that still goes on, or was killed, may get more rows.
-    if run.meta.get("ended_at"):
-        keep_as_parquet(folder, run.records)
+    if rows is not None and meta.get("ended_at"):
+        keep_as_parquet(folder, rows)
 
 
 def _plot(
@@ -72,6 +123,9 @@ def _plot(
 def _attempt(what: str, write: Callable[[], None]) -> bool:
     try:
         write()
+    except OSError as error:
+        print(f"swarmgauge: the {what} could not be written: {error}", file=sys.stderr)
+        return True
     except Exception:
         print(f"swarmgauge: the {what} could not be written:", file=sys.stderr)
         traceback.print_exc()

@@ -7,6 +7,8 @@ from typing import Any
 from options import DEFAULTS, OPTION_NAMES, option_flag
 
 _LOCUST_DEFAULTS: Mapping[str, Any] = {"num_users": 1, "spawn_rate": 1, "run_time": None}
+_NO_LOAD = ("metrics_port", "metrics_host")
+"""They open a port of that machine, and change nothing that is sent."""
 _WITHHELD = {
     "header": "header: its value may be a key and is not kept; give it again for {names}",
     "extra_body": "extra body: only its fields are kept; give it again with {names}",
@@ -22,7 +24,7 @@ def command_line(meta: Mapping[str, Any]) -> str:
     words = [".venv/bin/locust", "--headless", "--host", str(settings.get("host") or meta["url"])]
     model = str(settings.get("model") or meta.get("model") or "")
     for name in OPTION_NAMES:
-        if name in ("host", *_WITHHELD) or name not in settings:
+        if name in ("host", *_WITHHELD, *_NO_LOAD) or name not in settings:
             continue
         value = model if name == "model" else settings[name]
         words += _words(name, value)

@@ -219,11 +219,32 @@ def test_the_gateway_falls_back_from_one_replica_to_the_other():
     assert 0 == config["router_settings"]["num_retries"], "or refusals stay unseen"
 
 
+def scraped(job_name):
+    """The names that Prometheus looks up for a job, and the port."""
+    config = yaml.safe_load((OBSERVED / "prometheus.yml").read_text(encoding="utf-8"))
+    (job,) = [job for job in config["scrape_configs"] if job["job_name"] == job_name]
+    (found,) = job["dns_sd_configs"]
+    return found
+
+
+def test_prometheus_asks_every_master():
+    """At the port that they answer on, which is not published."""
+    found = scraped("swarmgauge")
+
+    assert set(MASTERS) == set(found["names"])
+    for name in MASTERS:
+        environment = SERVICES[name]["environment"]
+        assert (
+            f"${{SWARMGAUGE_METRICS_PORT:-{found['port']}}}"
+            == (environment["SWARMGAUGE_METRICS_PORT"])
+        )
+        assert "0.0.0.0" == environment["SWARMGAUGE_METRICS_HOST"]
+        assert str(found["port"]) not in str(SERVICES[name].get("ports"))
+
+
 def test_prometheus_asks_every_simulator():
     """Those of the gateway too, when they are there."""
-    config = yaml.safe_load((OBSERVED / "prometheus.yml").read_text(encoding="utf-8"))
-    (job,) = config["scrape_configs"]
-    (found,) = job["dns_sd_configs"]
+    found = scraped("simulator")
     ours = {n for n, one in SERVICES.items() if "python -m simulator" in str(one.get("command"))}
 
     assert ours == set(found["names"])
@@ -246,7 +267,8 @@ def test_the_dashboard_asks_the_source_that_is_provisioned():
     """Each panel and query names it by its uid."""
     path = OBSERVED / "grafana/provisioning/datasources/prometheus.yml"
     (source,) = yaml.safe_load(path.read_text(encoding="utf-8"))["datasources"]
-    text = (OBSERVED / "grafana/dashboards/servers.json").read_text(encoding="utf-8")
+    dashboards = sorted((OBSERVED / "grafana/dashboards").glob("*.json"))
+    text = "".join(path.read_text(encoding="utf-8") for path in dashboards)
     named = set(re.findall(r'"uid": "(prom[^"]*)"', text))
 
     assert {source["uid"]} == named

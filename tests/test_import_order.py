@@ -43,6 +43,14 @@ PURE_FILES = (
     "shapes/spike.py",
     "shapes/open_loop.py",
     "shapes/cold_start.py",
+    "hooks/live/points.py",
+    "hooks/live/series.py",
+    "hooks/live/windows.py",
+    "hooks/live/stage_lines.py",
+    "hooks/live/recent.py",
+    "hooks/export/buckets.py",
+    "hooks/export/knee_so_far.py",
+    "hooks/progress.py",
 )
 IMPURE_MODULES = {
     "asyncio",

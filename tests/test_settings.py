@@ -339,11 +339,11 @@ def test_every_option_of_ours_is_known_by_name():
     assert set(OPTION_NAMES) - {"host", "num_users", "spawn_rate", "run_time"} == set(_actions())
 
 
-def test_headers_and_paths_are_not_in_the_web_form():
-    """Locust shows the form's values in its page's source."""
+def test_headers_paths_and_the_port_for_metrics_are_not_in_the_web_form():
+    """Locust shows the form's values in its page's source; the port is opened once."""
     hidden = {dest for dest, action in _actions().items() if not action.include_in_web_ui}
 
-    assert hidden == {"header", "ca_file", "proxy", "runs_dir"}
+    assert hidden == {"header", "ca_file", "proxy", "runs_dir", "metrics_port", "metrics_host"}
 
 
 @pytest.mark.parametrize("word", ["key", "secret", "password", "auth", "bearer"])

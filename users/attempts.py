@@ -14,6 +14,7 @@ from gevent import GreenletExit
 from gevent.event import Event
 
 from metrics.outcome import Outcome
+from metrics.trace_context import traceparent
 from stream.limit_headers import LimitHeaders, read_limit_headers
 from stream.reply import Reply, ReplyReader
 from users.classify import Verdict, classify
@@ -142,7 +143,8 @@ def _attempt_again_and_again(
         if context.slots is not None and not _takes_slot(context.slots, leaving, attempts):
             return
         try:
-            named = ChatRequest(request.body, name)
+            trace = traceparent(request.request_id, number, context.settings.traceparent)
+            named = ChatRequest(request.body, name, trace)
             attempt = _attempt(context, transport, named, begun_at_s, attempts)
         finally:
             if context.slots is not None:

@@ -8,6 +8,7 @@ from gevent.event import Event
 from locust import User, task
 from locust.env import Environment
 from locust.exception import StopUser
+from locust.user.task import LOCUST_STATE_STOPPING
 
 from metrics.outcome import Outcome
 from metrics.stage import Phase
@@ -59,6 +60,9 @@ class ChatUser(User):
         # Locust kills a user that waits. Its pause may end in the same turn of the event loop, and
         # the kill would then cut a request that had just begun. One that waits for a retry wakes.
         self._leaving.set()
+        if self._state == LOCUST_STATE_STOPPING and not force:
+            # A second end, such as the master's of a worker that leaves without it, raises there.
+            return False
         left: bool = super().stop(force)
         return left
 

@@ -11,15 +11,21 @@ class RequestWriter:
 
     def __init__(self, endpoint: ChatEndpoint, headers: Mapping[str, str]) -> None:
         self._head = request_head(endpoint, headers)
-        self._sends_request_id = "x-request-id" not in {name.lower() for name in headers}
+        given = {name.lower() for name in headers}
+        self._sends_request_id = "x-request-id" not in given
+        self._sends_trace = "traceparent" not in given
 
     def message(self, request: ChatRequest) -> bytes:
-        """The whole request. A user's own ``X-Request-Id`` takes the place of ours."""
+        """The whole request. A user's own ``X-Request-Id`` or ``traceparent`` replaces ours."""
         identity = b"X-Request-Id: %b\r\n" % request.request_id.encode("latin-1")
+        trace = b""
+        if self._sends_trace and request.traceparent is not None:
+            trace = b"traceparent: %b\r\n" % request.traceparent.encode("latin-1")
         return b"".join(
             (
                 self._head,
                 identity if self._sends_request_id else b"",
+                trace,
                 b"Content-Length: %d\r\n\r\n" % len(request.body),
                 request.body,
             )

@@ -15,6 +15,7 @@ from gevent.event import Event
 from gevent.pool import Group
 from locust import User, task
 from locust.exception import StopUser
+from locust.user.task import LOCUST_STATE_STOPPING
 
 from metrics.stage import Phase, Stage
 from users.asking import Wish, ask, not_sent
@@ -74,6 +75,8 @@ class OpenLoopUser(User):
             self._left_at_s = time.perf_counter()
         self._leaving.set()
         self._wake.set()
+        if self._state == LOCUST_STATE_STOPPING and not force:
+            return False  # as in users.chat_user
         left: bool = super().stop(force)
         return left
 

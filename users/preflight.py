@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from geventhttpclient.response import HTTPParseError, HTTPSocketPoolResponse
 
 from metrics.outcome import Outcome
+from metrics.trace_context import traceparent
 from settings import Settings, SettingsError
 from stream.reply import Reply, ReplyReader
 from users.classify import Verdict, classify
@@ -98,7 +99,9 @@ def _try(
     reader = ReplyReader()
     transport = transports[kind]
     try:
-        facts = transport.post(ChatRequest(body, f"{run_id}-preflight"), reader)
+        name = f"{run_id}-preflight"
+        trace = traceparent(name, 0, settings.traceparent)
+        facts = transport.post(ChatRequest(body, name, trace), reader)
     finally:
         transport.close()
     if facts.interrupt is not None:

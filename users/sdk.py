@@ -54,6 +54,7 @@ class SdkTransport:
         )
         authorization = {n: v for n, v in headers.items() if n.lower() == "authorization"}
         self._authorization = authorization or {"Authorization": openai.Omit()}
+        self._given = {name.lower() for name in headers}
         self._client = openai.OpenAI(
             # The SDK insists on a key; the header itself is ours, or left out.
             api_key="none",
@@ -116,7 +117,7 @@ class SdkTransport:
             messages=body.pop("messages"),
             stream=body.pop("stream", False),
             extra_body=body,
-            extra_headers={"X-Request-Id": request.request_id, **self._authorization},
+            extra_headers={**self._identity(request), **self._authorization},
         )
         with call as response:
             facts.headers = {name.lower(): value for name, value in response.headers.items()}
@@ -128,6 +129,15 @@ class SdkTransport:
             whole = response.read()
             facts.received_bytes = len(whole)
             reader.feed(whole, self._elapsed_s(facts))
+
+    def _identity(self, request: ChatRequest) -> dict[str, str]:
+        """What names one attempt; a user's own header takes the place of ours."""
+        own = {"X-Request-Id": request.request_id, "traceparent": request.traceparent}
+        return {
+            name: value
+            for name, value in own.items()
+            if value is not None and name.lower() not in self._given
+        }
 
     def _read_events(self, pieces: Iterator[bytes], reader: ReplyReader, facts: WireFacts) -> None:
         source = _Source(pieces, facts)

@@ -18,6 +18,8 @@ class ChatRequest:
 
     body: bytes
     request_id: str
+    traceparent: str | None = None
+    """The attempt in its trace (W3C Trace Context); None: not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def compare_command(words: Sequence[str]) -> int:
         prog="python -m reports compare",
         description="Compare runs with the first of them: each figure at each load that both held, "
         "with intervals, in words.",
-        epilog="example: python -m reports compare runs/before runs/after --margin 5%%; exit "
+        epilog="example: python -m reports compare runs/before runs/after --margin 5%; exit "
         "codes: 0 compared, 2 wrong usage, 4 not comparable",
     )
     parser.add_argument("run", type=Path, nargs="+", help="the base, then one run or more")
@@ -160,6 +160,7 @@ def _write(path: Path, text: str) -> bool:
         unfinished.write_bytes(text.encode("utf-8", "replace"))
         os.replace(unfinished, path)
     except OSError as error:
-        print(f"swarmgauge: {path}: cannot be written ({error.strerror})", file=sys.stderr)
+        why = f"cannot be written ({error.strerror}); choose another place"
+        print(f"swarmgauge: {path}: {why}", file=sys.stderr)
         return False
     return True

@@ -8,11 +8,12 @@ from reports.comparison.junit import Case, CaseStatus
 from reports.comparison.model import ALL_LOADS, Comparison, Pair, Row, Weight
 from reports.comparison.pairs import compare
 from reports.comparison.sides import Side
-from reports.comparison.wording import interval_text, refusal_text, row_text, size_text
+from reports.comparison.wording import interval_text, refusal_text, row_text, size_text, where
 from reports.model import ExitCode, RunReport
 from reports.wording import seen
 
 MOST_REASONS = 12
+MOST_SKIPPED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class Gate:
             for status in order
             for case in self.cases
             if case.status is status
+        )
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What could not be checked, and why."""
+        return tuple(
+            f"{case.name}: {case.text}" for case in self.cases if case.status is CaseStatus.SKIPPED
         )
 
     @property
@@ -113,7 +121,7 @@ def _against(pair: Pair, force: bool, strict: bool) -> tuple[ExitCode, list[Case
 
 
 def _case(row: Row, strict: bool, settled: bool) -> Case:
-    name = f"{row.metric.label} at {row.load}"
+    name = row.metric.label + where(row)
     if row.interval is None:
         return Case("baseline", name, CaseStatus.SKIPPED, row_text(row))
     told = interval_text(row.interval, row.metric.scale)
@@ -143,19 +151,20 @@ def gate_lines(found: Gate) -> list[str]:
         ExitCode.ERROR: "ERROR",
     }[found.code]
     passed = sum(c.status in (CaseStatus.PASSED, CaseStatus.WARNING) for c in found.cases)
-    skipped = sum(c.status is CaseStatus.SKIPPED for c in found.cases)
-    head = f"GATE {word}: {passed} of {len(found.cases) - skipped} checks passed"
+    skipped = found.skipped
+    head = f"GATE {word}: {passed} of {len(found.cases) - len(skipped)} checks passed"
     if skipped:
-        head += f", {skipped} could not be made"
+        head += f", {len(skipped)} could not be made"
     return [
         f"{head} (exit code {int(found.code)})",
         *_some("", found.reasons),
         *_some("warning: ", found.warnings),
+        *_some("not checked: ", skipped, MOST_SKIPPED),
     ]
 
 
-def _some(prefix: str, texts: Sequence[str]) -> list[str]:
-    lines = [f"  {prefix}{text}" for text in texts[:MOST_REASONS]]
-    if len(texts) > MOST_REASONS:
-        lines.append(f"  {prefix}and {len(texts) - MOST_REASONS} more, in the JUnit file")
+def _some(prefix: str, texts: Sequence[str], most: int = MOST_REASONS) -> list[str]:
+    lines = [f"  {prefix}{text}" for text in texts[:most]]
+    if len(texts) > most:
+        lines.append(f"  {prefix}and {len(texts) - most} more, in the JUnit file")
     return lines

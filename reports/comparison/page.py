@@ -7,11 +7,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from metrics.compare import Scale
-from reports.comparison.model import Comparison, Weight
+from reports.comparison.model import WHOLE_RUN, Comparison, Weight
 from reports.comparison.plots import Drawing
 from reports.comparison.table import WORD_COLUMNS, by_load, cells_of, columns_of
 from reports.comparison.wording import refusal_text, size_text
 from reports.plot_style import css_variables
+from reports.wording import moment
 
 _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 DEFINITIONS = {
@@ -22,6 +23,11 @@ DEFINITIONS = {
     "all loads": "the mean over the matched loads, each weighted by how surely it is known",
     "n": "requests behind a figure; for a knee the levels that it is read from",
     "not judged": "too little was measured for an interval; the reason stands beside it",
+}
+WEIGHTS = {
+    Weight.REFUSED: "not comparable",
+    Weight.UNKNOWN: "not known whether it is the same",
+    Weight.SAID: "comparable; it may be the cause of a difference",
 }
 
 
@@ -34,6 +40,7 @@ def page(comparison: Comparison, drawings: Sequence[Drawing]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["moment"] = moment
     template = environment.get_template("compare.html.j2")
     return template.render(
         comparison=comparison,
@@ -46,6 +53,9 @@ def page(comparison: Comparison, drawings: Sequence[Drawing]) -> str:
         columns_of=columns_of,
         word_columns=WORD_COLUMNS,
         refusal_text=refusal_text,
-        said=Weight.SAID,
+        sides=(comparison.pairs[0].a, *(pair.b for pair in comparison.pairs)),
+        name_of=lambda side: Path(side.folder).name or side.folder,
+        weights=WEIGHTS,
+        whole_run=WHOLE_RUN,
         refused=Weight.REFUSED,
     )

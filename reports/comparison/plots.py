@@ -3,6 +3,7 @@
 A colour and a dash are one run in every plot of a comparison, so that grey print tells them too.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from metrics.compare import Verdict
 from reports.comparison.model import ALL_LOADS, Pair, Row
@@ -86,15 +88,13 @@ def draw_all(
         _Plot(
             "distributions",
             "Distributions at loads that all runs held",
-            f"The share of requests within a time, of the runs {names}.",
-            7.0,
+            f"The share of requests within a time, of the runs {names}; n in their order.",
+            7.6,
             lambda figure: _distributions(figure, sides),
         ),
     ]
-    for pair in pairs:
-        if rows := _changed_rows(pair):
-            plots.append(_of_changes(pair, rows, margin))
-    return tuple(_drawn(plot, folder) for plot in plots)
+    changes = [_of_changes(pair, rows, margin) for pair in pairs if (rows := _changed_rows(pair))]
+    return tuple(_drawn(plot, folder) for plot in (*changes, *plots))
 
 
 def _of_changes(pair: Pair, rows: Sequence[Row], margin: float) -> _Plot:
@@ -177,6 +177,7 @@ def _line(
 def _distributions(figure: Figure, sides: Sequence[Side]) -> None:
     keys = _shown_loads(sides)
     columns = max(1, len(keys))
+    drawn: dict[str, Artist] = {}
     grid = figure.subplots(len(_CURVES), columns, squeeze=False, sharey=True)
     for line, (column, label, streams_only) in zip(grid, _CURVES, strict=True):
         for place, axes in enumerate(line):
@@ -186,8 +187,11 @@ def _distributions(figure: Figure, sides: Sequence[Side]) -> None:
             if place >= len(keys):
                 nothing(axes)
                 continue
-            axes.set_title(keys[place].text, fontsize=9)
-            _curves(axes, sides, keys[place], column, streams_only)
+            drawn |= _curves(axes, sides, keys[place], column, streams_only)
+    if drawn:
+        figure.legend(
+            drawn.values(), drawn.keys(), loc="outside upper left", ncols=len(drawn), frameon=False
+        )
 
 
 def _shown_loads(sides: Sequence[Side]) -> list[LoadKey]:
@@ -202,7 +206,10 @@ def _shown_loads(sides: Sequence[Side]) -> list[LoadKey]:
 
 def _curves(
     axes: Axes, sides: Sequence[Side], key: LoadKey, column: str, streams_only: bool
-) -> None:
+) -> dict[str, Artist]:
+    """A run's curve by its label; how many requests are behind each stands in the title."""
+    drawn: dict[str, Artist] = {}
+    counts = []
     for number, side in enumerate(sides):
         records = side.run.records
         held = records[records["counted"] & records["stage"].isin(side.loads[key].stages)]
@@ -210,22 +217,36 @@ def _curves(
         ok = ok[ok["streamed"]] if streams_only else ok
         values = np.sort(ok[column].dropna().to_numpy(dtype=np.float64))
         values = values[values > 0]
+        counts.append(f"{len(values):,}")
         if not len(values):
             continue
         share = np.arange(1, len(values) + 1) / len(values)
         chosen = np.unique(np.linspace(0, len(values) - 1, _POINTS).round().astype(int))
-        label = f"{side.label} (n {len(values):,})"
-        axes.step(values[chosen], share[chosen], where="post", label=label, **_style(number))
-    if not axes.lines:
+        (drawn[side.label],) = axes.step(
+            values[chosen], share[chosen], where="post", **_style(number)
+        )
+    axes.set_title(f"{key.text}\nn {' · '.join(counts)}", fontsize=8)
+    if not drawn:
         nothing(axes)
-        return
+        return drawn
     low, high = axes.dataLim.x0, axes.dataLim.x1
     if low > 0 and high > _WIDE * low:
         logarithmic(axes.xaxis)
+        axes.xaxis.set_major_locator(FixedLocator(_few_ticks(low, high)))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.set_ylim(0, 1.02)
-    axes.legend(loc="lower right", frameon=False, fontsize=8)
+    return drawn
+
+
+def _few_ticks(low: float, high: float) -> list[float]:
+    """At most three of 1, 2 and 5 with their powers of ten: more would touch in a third's width."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [
+        k * 10.0**power for power in powers for k in (1, 2, 5) if low <= k * 10.0**power <= high
+    ]
+    places = np.linspace(0, len(ticks) - 1, min(3, len(ticks))).round().astype(int)
+    return [ticks[place] for place in places]
 
 
 _VERDICTS: Mapping[Verdict, tuple[str, str]] = {

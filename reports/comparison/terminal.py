@@ -60,10 +60,15 @@ def _print_pair(console: Console, pair: Pair, every_row: bool) -> None:
 def _differences(pair: Pair) -> Iterator[str]:
     """In what the two differ beside their figures, and what is left out for it."""
     for mismatch in pair.mismatches:
-        if mismatch.weight is not Weight.SAID:
+        told = mismatch.weight is Weight.REFUSED and not pair.rows  # it is the answer already
+        if mismatch.weight is not Weight.SAID and not told:
             label = "differs" if mismatch.weight is Weight.REFUSED else "unknown"
             yield f"{label}: {refusal_text(mismatch, pair)}"
-    said = [f"{m.field} {m.a} → {m.b}" for m in pair.mismatches if m.weight is Weight.SAID]
+    said = [
+        f"{m.field} {m.a} → {m.b}{f' ({m.advice})' if m.advice else ''}"
+        for m in pair.mismatches
+        if m.weight is Weight.SAID
+    ]
     if said:
         yield f"Also different: {'; '.join(said)}"
     for reason in pair.left_out:

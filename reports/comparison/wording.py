@@ -149,12 +149,28 @@ def _sentence(
     best = max(shown, key=_told_first)
     assert best.interval is not None  # shown rows have one
     text = f"{pair.b.label} {verb}: {best.metric.label} "
-    text += interval_text(best.interval, best.metric.scale) + _where(best)
+    text += interval_text(best.interval, best.metric.scale) + where(best)
     others = len([row for row in shown if row.load != ALL_LOADS and row is not best])
     comparisons = len([row for row in own if row.load != ALL_LOADS and row is not best])
+    text += _from_to(best, own)
     if others:
-        text += f", and in {others} of {comparisons} other {family} comparisons"
+        other = "" if best.load == ALL_LOADS else "other "
+        text += f", and in {others} of {comparisons} {other}comparisons of {family} at single loads"
     return f"{text}."
+
+
+def _from_to(row: Row, own: Sequence[Row]) -> str:
+    """Both runs' figures: the row's own, or for a mean those at the lowest and highest load."""
+    if row.load != ALL_LOADS:
+        return f" ({_values(row)})"
+    alike = [each for each in own if each.metric is row.metric and each.load != ALL_LOADS]
+    ends = alike[:1] if len(alike) < 2 else [alike[0], alike[-1]]
+    told = ", ".join(f"{_values(each)}{where(each)}" for each in ends)
+    return f" ({told})" if told else ""
+
+
+def _values(row: Row) -> str:
+    return f"{value_text(row.a.value, row.metric)} → {value_text(row.b.value, row.metric)}"
 
 
 def _told_first(row: Row) -> tuple[bool, float]:
@@ -164,7 +180,8 @@ def _told_first(row: Row) -> tuple[bool, float]:
     return row.load == ALL_LOADS, abs(row.interval.change) / max(width, 1e-12)
 
 
-def _where(row: Row) -> str:
+def where(row: Row) -> str:
+    """At which load a row is, as the end of a phrase; nothing for what is of the whole run."""
     if row.load == WHOLE_RUN:
         return ""
     return " over all loads" if row.load == ALL_LOADS else f" at {row.load}"
@@ -196,7 +213,7 @@ def _not_shown(pair: Pair, rows: Sequence[Row], margin: float) -> list[str]:
         if sharp.interval is not None:
             size = size_text(sharp.interval.resolution, sharp.metric.scale)
             name = family if sharp.metric.label == family else sharp.metric.label
-            parts.append(f"{name} ±{size}{_where(sharp)}")
+            parts.append(f"{name} ±{size}{where(sharp)}")
     if not parts:
         return []
     verdicts = {row.verdict for row in rows}

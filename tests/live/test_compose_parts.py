@@ -123,13 +123,17 @@ def test_the_gateway_says_what_key_it_wants(tmp_path, key):
 
 
 @contextlib.contextmanager
-def prometheus(folder, target):
-    """Prometheus with the checkout's configuration, but for the names, which only Compose has."""
+def prometheus(folder, **targets):
+    """Prometheus with the checkout's configuration, but for the names, which only Compose has.
+
+    ``targets`` are the addresses to ask, by job.
+    """
     config = yaml.safe_load((OBSERVED / "prometheus.yml").read_text(encoding="utf-8"))
-    (job,) = config["scrape_configs"]
-    del job["dns_sd_configs"]
-    labels = {"__meta_dns_name": "simulator"}
-    job["static_configs"] = [{"targets": [target], "labels": labels}]
+    for job in config["scrape_configs"]:
+        del job["dns_sd_configs"]
+        target = targets.get(job["job_name"])
+        labels = {"__meta_dns_name": job["job_name"]}
+        job["static_configs"] = [{"targets": [target], "labels": labels}] if target else []
     changed = folder / "prometheus.yml"
     changed.write_text(yaml.safe_dump(config), encoding="utf-8")
     url = f"127.0.0.1:{free_port()}"
@@ -148,6 +152,10 @@ def prometheus(folder, target):
         yield f"http://{url}"
     finally:
         end(process)
+
+
+def _address(url):
+    return urllib.parse.urlsplit(url).netloc
 
 
 def ask(url, query):
@@ -172,7 +180,7 @@ def test_every_panel_has_something_to_draw(tmp_path):
     """Each query of the dashboard finds the simulator by its name, after a few requests."""
     text = (OBSERVED / "grafana/dashboards/servers.json").read_text(encoding="utf-8")
     queries = [t["expr"] for panel in json.loads(text)["panels"] for t in panel["targets"]]
-    with simulator() as host, prometheus(tmp_path, urllib.parse.urlsplit(host).netloc) as url:
+    with simulator() as host, prometheus(tmp_path, simulator=_address(host)) as url:
         wait_until(lambda: ask(url, "vllm:num_requests_running"), 30, "first scrape")
         for _ in range(3):
             assert 200 == chat(host)[0]

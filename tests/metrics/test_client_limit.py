@@ -2,7 +2,7 @@
 
 import pytest
 
-from metrics.client_limit import client_advice, client_limit
+from metrics.client_limit import client_advice, client_limit, standstill
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,22 @@ from metrics.client_limit import client_advice, client_limit
 def test_what_was_measured_is_said_with_its_limit(lag_s, cpu, ttft_s, says):
     """Over 90 % of a core, or late by over 50 ms and a tenth of TTFT; both figures are given."""
     assert says == client_limit(lag_s, cpu, ttft_s)
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "window_s", "says"),
+    [
+        (2.9, 5.0, "a worker stood still for 2.90 s (limit 2.0 s)"),
+        (2.0, 5.0, None),
+        (2.9, None, "a worker stood still for 2.90 s (limit 2.0 s)"),
+        (2.9, 60.0, None),
+        (3.1, 60.0, "a worker stood still for 3.10 s (limit 3.0 s)"),
+        (None, 5.0, None),
+    ],
+)
+def test_a_pause_counts_against_its_window(lag_s, window_s, says):
+    """Over 2 s and over a twentieth of the held time."""
+    assert says == standstill(lag_s, window_s)
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,11 @@ OF_RUN = {
         ("budget_spent", NOTICE),
         {},
     ),
+    "a full disk": (
+        {"ended_by": "disk", "ended_early": "records can be kept no longer"},
+        ("disk_full", INVALID),
+        {},
+    ),
     "a worker lost": ({"lost_workers": ("w-1",)}, ("worker_lost", INVALID), {}),
     "nothing held": ({"levels": ()}, ("nothing_held", INVALID), {}),
     "unaccounted": ({"unaccounted": 2}, ("accounts", INVALID), {}),

@@ -30,7 +30,8 @@ events {{ worker_connections 1024; }}
 http {{
   log_format asked escape=json
     '{{"connection":$connection,"nth":$connection_requests,"status":$status,'
-    '"method":"$request_method","request_id":"$http_x_request_id","https":"$https"}}';
+    '"method":"$request_method","request_id":"$http_x_request_id",'
+    '"traceparent":"$http_traceparent","https":"$https"}}';
   access_log {folder}/access.jsonl asked;
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
@@ -68,7 +69,7 @@ class NginxServer:
         self._log = log
 
     def asked(self):
-        """The POSTs answered so far: ``connection``, ``nth`` on it, ``status``, ``request_id``."""
+        """The POSTs answered so far: ``connection``, ``nth`` on it, ``status``, and who asked."""
         lines = [json.loads(line) for line in self._log.read_text().splitlines()]
         return [line for line in lines if line["method"] == "POST"]
 

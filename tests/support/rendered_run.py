@@ -6,6 +6,7 @@ import json
 
 from reports.render import render_run
 from tests.support.records import make_record
+from tests.support.schemas import misfits
 
 
 def strict(path):
@@ -18,10 +19,12 @@ def strict(path):
 
 
 def rendered(folder, slo=None):
-    """Exit code, summary and terminal text of a run."""
+    """Exit code, summary and terminal text of a run, whose figures fit their schema."""
     out = io.StringIO()
     code = render_run(folder, out, slo)
-    return code, strict(folder / "summary.json"), out.getvalue()
+    summary = strict(folder / "summary.json")
+    assert [] == misfits("summary", summary)
+    return code, summary, out.getvalue()
 
 
 def csv_rows(folder):

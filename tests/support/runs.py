@@ -44,10 +44,13 @@ class Finished:
         return json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
 
 
-def start_locust(*arguments, log, env=None):
-    """A Locust process in the suite's folder; its output goes to ``log``."""
+def start_locust(*arguments, log, env=None, inside=()):
+    """A Locust process in the suite's folder; its output goes to ``log``.
+
+    ``inside`` is a command that starts commands, such as in another network.
+    """
     return subprocess.Popen(
-        [sys.executable, "-m", "locust", *map(str, arguments)],
+        [*inside, sys.executable, "-m", "locust", *map(str, arguments)],
         cwd=ROOT,
         stdout=log.open("ab"),
         stderr=subprocess.STDOUT,

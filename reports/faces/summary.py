@@ -1,9 +1,9 @@
-"""``summary.json`` and ``summary.csv``: strict, in seconds, nothing in place of what is missing."""
+"""``summary.json``: strict, in seconds, nothing in place of what is missing.
 
-import csv
-import io
+``docs/schemas/summary.schema.json`` describes every field.
+"""
+
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -98,55 +98,3 @@ def _stage(row: StageRow) -> dict[str, Any]:
         values[name] = _summary(getattr(row, name))
     values["flags"] = list(row.flags)
     return values
-
-
-def summary_csv(report: RunReport) -> str:
-    """One row for each stage, one for the total; an empty cell is a missing value."""
-    out = io.StringIO()
-    rows = [_flat(row) for row in report.stages]
-    columns = list(rows[0]) if rows else list(_flat_names())
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["run_id", "model", *columns])
-    identity = [report.meta.get("run_id"), report.meta.get("model")]
-    for flat in rows:
-        writer.writerow([_cell(v) for v in [*identity, *flat.values()]])
-    total: Mapping[str, Any] = {
-        "stage": "total",
-        "offered": report.totals.offered,
-        "sent": report.totals.sent,
-        "completed": report.totals.ok,
-        "failed": report.totals.failed,
-        "cancelled": report.totals.cancelled,
-        "not_sent": report.not_sent,
-        "rate_limited_attempts": report.totals.rate_limited_attempts,
-        "output_tokens_per_s": report.throughput.output_tokens_per_s,
-    }
-    writer.writerow([_cell(v) for v in [*identity, *(total.get(name) for name in columns)]])
-    return out.getvalue()
-
-
-def _flat_names() -> tuple[str, ...]:
-    return ("stage", "offered", "sent", "completed", "failed", "cancelled", "not_sent")
-
-
-def _flat(row: StageRow) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in asdict(row).items():
-        if isinstance(getattr(row, name), Summary):
-            summary = getattr(row, name)
-            flat[f"{name}_n"] = summary.n
-            flat.update({f"{name}_{q}_s": getattr(summary, q) for q in ("p50", "p95", "p99")})
-        elif name == "flags":
-            flat[name] = "; ".join(row.flags)
-        else:
-            flat[name] = value
-    return flat
-
-
-def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula is made inert."""
-    if value is None:
-        return ""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
