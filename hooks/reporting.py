@@ -22,11 +22,9 @@ class ReportResult:
 
 
 def make_report(run: Path) -> ReportResult:
-    """Render everything of a finished run."""
+    """Render everything of a finished run; its progress and its errors are seen at once."""
     command = [sys.executable, "-m", "reports", str(run.resolve())]
-    done = subprocess.run(
-        command, cwd=SUITE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
+    done = subprocess.run(command, cwd=SUITE, stdout=subprocess.PIPE, check=False)
     return ReportResult(done.stdout.decode("utf-8", "replace").rstrip(), done.returncode)
 
 

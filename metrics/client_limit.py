@@ -8,6 +8,9 @@ IDLE_RATIO = 0.4
 """A worker that used less of its core than this was late for want of it, most likely."""
 HOST_FULL_RATIO = 0.8
 """Share of a host's cores in its workers' use from which another worker there finds no room."""
+STANDSTILL_S = 2.0
+STANDSTILL_SHARE = 0.05
+"""Of a window: of a long one the rest makes up for a pause."""
 
 
 def client_limit(
@@ -27,6 +30,18 @@ def client_limit(
             f"{1e3 * limit_s:,.0f} ms)"
         )
     return None
+
+
+def standstill(lag_max_s: float | None, window_s: float | None) -> str | None:
+    """Why a pause of a worker voids a stage, with the limit; None when none does.
+
+    ``lag_max_s`` is the event loop's largest lateness, ``window_s`` the stage's held time. A
+    process that was stopped for less than its master takes to miss it leaves no other trace.
+    """
+    limit_s = max(STANDSTILL_S, STANDSTILL_SHARE * (window_s or 0.0))
+    if lag_max_s is None or lag_max_s <= limit_s:
+        return None
+    return f"a worker stood still for {lag_max_s:.2f} s (limit {limit_s:.1f} s)"
 
 
 def client_advice(cpu_mean: float | None, workers: int, cores: int | None) -> str:

@@ -12,13 +12,14 @@ from metrics.more_levels import more_levels
 from metrics.outcome import Outcome
 from metrics.slo import RATES, SloLimit, judge, parse_slo
 from metrics.stage import ASIDE, Phase
-from metrics.statistics import Summary, summarise
-from metrics.tally import Counts, TallyBook
+from metrics.statistics import Summary
+from metrics.tally import Counts
 from metrics.validity import Finding, void_stages
 from reports.calibration import calibration_sentence
 from reports.client import client_notices, client_rows, measuring_error
 from reports.cost import cost_of, cost_sentences
 from reports.counting import (
+    OF_COUNTS,
     cache_of,
     counts_of,
     failures_of,
@@ -28,6 +29,8 @@ from reports.counting import (
     modes_of,
     succeeded,
 )
+from reports.gaps import all_gaps, gaps_by_stage
+from reports.goodput import with_goodput
 from reports.headline import headline
 from reports.ledger import ledger_of
 from reports.ledger_text import ledger_sentences, ledger_values
@@ -42,6 +45,11 @@ from reports.stages import judged, knee_levels, stage_rows
 from reports.validity import findings_of
 from reports.verdicts import verdicts_of
 
+_OF_FIGURES = (
+    *("worker", "started_s", "ended_s", "outcome", "prompt_tokens", "completion_tokens"),
+    *("cached_tokens", "asked_max_tokens"),
+)
+
 
 def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     """Everything that is said of a run.
@@ -54,22 +62,24 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     limits = _objectives(run, slo)
     seen = _examine(run)
     rows, client, totals, validity = seen.rows, seen.client, seen.totals, seen.findings
-    held = run.records[run.records["counted"]]
+    held = run.records[["user_class", *OF_COUNTS]][run.records["counted"]]
     held_counts = counts_of(held)
     advice = more_levels(run.meta.get("shape"), bool(run.meta.get("search_ended")))
     knee = verdict(assess(knee_levels(run, rows, validity, limits)), *advice)
     rows = judged(rows, knee, validity, run.void_reasons)
     void = void_stages(validity)
     usable = [row for row in rows if row.stage not in void]
-    figures = run.records[~run.records["phase"].isin([phase.value for phase in ASIDE])]
+    aside = run.records["phase"].isin([phase.value for phase in ASIDE])
+    figures = run.records[list(_OF_FIGURES)][~aside]
     sections = sections_of(run)
     ledger, rate_limits = ledger_of(run), rate_limits_of(run)
     cost = cost_of(run.records, run.meta, rows)
     rows = _with_limits(rows, rate_limits)
     lengths = lengths_of(figures)
     latency = dict(latency_of(held))
-    latency["chunk_gap_s"] = _gaps(run.book)
+    latency["chunk_gap_s"] = all_gaps(run.book)
     good = good_requests(held, limits)
+    rows = with_goodput(rows, held, good)
     good_ratio = None if good is None or not len(good) else float(good.mean())
     slo_verdicts = judge(
         limits, lambda m, s: _measured(m, s, latency, held_counts, usable, good_ratio)
@@ -117,6 +127,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
         cost=cost,
         ledger=ledger,
         rate_limits=rate_limits,
+        gaps=gaps_by_stage(run.book),
         complete=bool(run.meta.get("complete")),
         started_at=str(run.meta.get("started_at")),
         ended_at=run.meta.get("ended_at"),
@@ -165,29 +176,6 @@ def _once(*sentences: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sentences))
 
 
-def _gaps(book: TallyBook | None) -> Summary:
-    """Chunk gaps are too many for the records; their histogram answers, within 1 %."""
-    histogram = None
-    for tally in book.by_stage.values() if book is not None else ():
-        if histogram is None:
-            histogram = type(tally.latency["chunk_gap_s"])()
-        histogram.merge(tally.latency["chunk_gap_s"])
-    if histogram is None or not histogram.n:
-        return summarise([])
-    quantiles = {
-        name: histogram.percentile(q)
-        for name, q in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
-    }
-    return Summary(
-        n=histogram.n,
-        mean=histogram.mean,
-        max=histogram.maximum,
-        flags=(),
-        intervals={},
-        **quantiles,
-    )
-
-
 def _measured(
     metric: str,
     statistic: str | None,
@@ -214,8 +202,7 @@ def _measured(
 
 
 def _left_out(records: pd.DataFrame) -> dict[str, int]:
-    out = records[~records["counted"]]
-    phases = out["phase"].fillna("before the first stage").value_counts()
+    phases = records["phase"][~records["counted"]].fillna("before the first stage").value_counts()
     return {str(name): int(count) for name, count in phases.items() if name != Phase.HOLD.value}
 
 

@@ -73,7 +73,7 @@ def _carries(knee: KneeEstimate, levels: int) -> Fact:
     if knee.users is not None:
         bounds = "without an interval"
         if knee.low is not None and knee.high is not None:
-            bounds = f"interval {knee.low:.1f} to {knee.high:.1f}"
+            bounds = f"95 % interval {knee.low:.1f} to {knee.high:.1f}"
         return Fact(term, f"about {knee.users:.0f} concurrent streams", bounds)
     if knee.at_least is not None:
         known = f"at least {count(knee.at_least, 'concurrent stream')}"

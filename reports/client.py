@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from metrics.client_limit import client_limit
+from metrics.client_limit import client_limit, standstill
 from metrics.histogram import Histogram
 from metrics.outcome import ReadMode, StampSource
 from reports.load import SavedRun
@@ -18,6 +18,12 @@ CHURN_RATIO = 0.1
 CHURN_MINIMUM = 5
 """Fewer connections than this are chance, whatever their share."""
 
+_OF_CLIENT = (
+    *("streamed", "ttft_s", "schedule_delay_s", "connection_reused", "connections_opened"),
+    *("reconnects", "merged_reads", "stamp_source", "read_mode", "ttft_late_max_s"),
+    "noticed_late_s",
+)
+
 
 def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...]:
     """A row for each stage in which the client watched itself or a held request was started."""
@@ -25,10 +31,10 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
     tallies = run.book.by_stage if run.book is not None else {}
     # No pause in a whole run means that nobody counted them: the run is of an older version.
     paused = any(tally.health["gc_pause_s"].n for tally in tallies.values())
-    firsts = run.records.drop_duplicates(["worker", "user_class", "user"]).index
-    found = []
+    firsts = run.records[["worker", "user_class", "user"]].drop_duplicates().index
+    found, records = [], run.records[list(_OF_CLIENT)]
     for row in rows:
-        held = run.records[(run.records["stage"] == row.stage) & run.records["counted"]]
+        held = records[(run.records["stage"] == row.stage) & run.records["counted"]]
         health = tallies[row.stage].health if row.stage in tallies else {}
         watched = "loop_lag_s" in health and health["loop_lag_s"].n > 0
         if not watched and not len(held):
@@ -37,7 +43,7 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
         found.append(
             ClientRow(
                 stage=row.stage,
-                **_health(health, row.ttft.p50, held, run.meta.get("shape")),
+                **_health(health, row, held, run.meta.get("shape")),
                 **_pauses(health["gc_pause_s"] if watched and paused else None, held_s),
                 **_connections(held, new_users=int(held.index.isin(firsts).sum())),
                 **_reads(held),
@@ -47,7 +53,7 @@ def client_rows(run: SavedRun, rows: Sequence[StageRow]) -> tuple[ClientRow, ...
 
 
 def _health(
-    health: Mapping[str, Histogram], ttft_s: float | None, held: pd.DataFrame, shape: str | None
+    health: Mapping[str, Histogram], row: StageRow, held: pd.DataFrame, shape: str | None
 ) -> dict[str, Any]:
     nothing = Histogram()
     lag, delay, cpu = (
@@ -61,7 +67,9 @@ def _health(
         "cpu_mean_ratio": cpu.mean,
         "cpu_max_ratio": cpu.maximum,
         "n": lag.n,
-        "limited": client_limit(lag.percentile(0.99), cpu.mean, ttft_s) or late_reason(held, shape),
+        "limited": client_limit(lag.percentile(0.99), cpu.mean, row.ttft.p50)
+        or standstill(lag.maximum, row.window_s)
+        or late_reason(held, shape),
     }
 
 

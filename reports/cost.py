@@ -19,7 +19,7 @@ from metrics.cost import (
 from metrics.outcome import Outcome
 from metrics.prices import CostKind, Prices, Tokens, money
 from metrics.run_files import RUN_JSON, RunFileError
-from reports.counting import counts_of, mean_prompt_tokens, untold_prompt_attempts
+from reports.counting import OF_COUNTS, counts_of, mean_prompt_tokens, untold_prompt_attempts
 from reports.loads import load_name
 from reports.model import StageRow
 from reports.wording import MISSING, count, number
@@ -36,6 +36,7 @@ COST_COLUMNS = (
     "per 1,000 ok",
     "remarks",
 )
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _WORDS = {CostKind.TOKENS: "tokens", CostKind.GPU: "GPU hours"}
 _REFUSED = {
     Outcome.RATE_LIMITED,
@@ -76,7 +77,7 @@ def cost_of(
 
 
 def _stage_uses(records: pd.DataFrame, rows: Iterable[StageRow]) -> Iterable[StageUse]:
-    held = records[records["counted"]]
+    held = records[list(OF_COUNTS)][records["counted"]]
     for row in rows:
         yield StageUse(
             stage=row.stage,
@@ -95,7 +96,7 @@ def _use_of(records: pd.DataFrame, meta: Mapping[str, Any]) -> RunUse:
     # Whoever left in a pause after a 429 had no answer that anybody bills.
     billed &= ~(records["status"] >= 400).fillna(False).astype(bool)
     told = records["prompt_tokens"].notna() & records["completion_tokens"].notna()
-    lost = records[records["outcome"] != Outcome.OK.value]
+    lost = records[list(_TOKENS)][records["outcome"] != Outcome.OK.value]
     sent, made = (int(records[name].sum()) for name in ("wasted_prompt_tokens", "wasted_tokens"))
     sent += round(untold_prompt_attempts(records) * (mean_prompt_tokens(records) or 0.0))
     seconds, ended = _seconds(records, meta)
@@ -111,8 +112,7 @@ def _use_of(records: pd.DataFrame, meta: Mapping[str, Any]) -> RunUse:
 
 
 def _tokens(records: pd.DataFrame) -> Tokens:
-    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
-    return Tokens(*(int(records[name].sum()) for name in names))
+    return Tokens(*(int(records[name].sum()) for name in _TOKENS))
 
 
 def _seconds(records: pd.DataFrame, meta: Mapping[str, Any]) -> tuple[float | None, bool]:

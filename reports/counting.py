@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from metrics.outcome import Outcome
@@ -21,6 +23,14 @@ LATENCY_COLUMNS = (
     "user_latency_s",
     "client_wait_s",
 )
+OF_COUNTS = (
+    *LATENCY_COLUMNS,
+    *("stage", "counted", "outcome", "streamed", "stream_asked", "end_s", "chunks"),
+    *("attempts", "rate_limited_attempts", "reconnects", "connections_opened"),
+    *("prompt_tokens", "cached_tokens", "completion_tokens", "wasted_tokens"),
+    *("wasted_prompt_tokens", "finish_reason", "token_source"),
+)
+"""Columns for counts, latencies and goodput: rows of all columns are slow to pick."""
 _NEVER_SENT = {outcome.value for outcome in Outcome if not outcome.reached_wire}
 _FAILED = {outcome.value for outcome in Outcome if outcome.failed}
 STREAMED_ONLY = frozenset({"ttft_s", "ttfa_s", "tpot_s", "user_ttft_s"})
@@ -38,35 +48,45 @@ def failed(records: pd.DataFrame) -> pd.DataFrame:
 
 def counts_of(records: pd.DataFrame) -> Counts:
     """The same counts as the tallies', from the records."""
-    ok = succeeded(records)
-    others = records[records["outcome"] != Outcome.OK.value]
-    cancelled = records[records["outcome"] == Outcome.CANCELLED.value]
-    json_instead = ok["stream_asked"] & ~ok["streamed"]
+    outcome = records["outcome"]
+    ok = (outcome == Outcome.OK.value).to_numpy(dtype=np.bool_)
+    left = (outcome == Outcome.CANCELLED.value).to_numpy(dtype=np.bool_)
+    again = (records["attempts"] > 1).to_numpy(dtype=np.bool_)
+    asked = (records["stream_asked"] & ~records["streamed"]).to_numpy(dtype=np.bool_)
+
+    def total(name: str, of: npt.NDArray[np.bool_] | None = None) -> int:
+        return int((records[name] if of is None else records[name][of]).sum())
+
+    def kinds(name: str, missing: str | None = None) -> Counter[str]:
+        values = records[name][ok]
+        values = values if missing is None else values.fillna(missing)
+        return Counter(values.value_counts().to_dict())
+
     return Counts(
         offered=len(records),
-        sent=int((~records["outcome"].isin(_NEVER_SENT) & (records["attempts"] > 0)).sum()),
-        ok=len(ok),
-        failed=len(failed(records)),
-        cancelled=len(cancelled),
-        attempts=int(records["attempts"].sum()),
-        rate_limited_attempts=int(records["rate_limited_attempts"].sum()),
-        retried=int((records["attempts"] > 1).sum()),
-        ok_after_retry=int((ok["attempts"] > 1).sum()),
-        wasted_tokens=int(records["wasted_tokens"].sum()),
-        wasted_prompt_tokens=int(records["wasted_prompt_tokens"].sum()),
-        failed_prompt_tokens=int(others["prompt_tokens"].sum()),
-        failed_cached_tokens=int(others["cached_tokens"].sum()),
-        failed_completion_tokens=int(others["completion_tokens"].sum()),
-        cancelled_chunks=int(cancelled["chunks"].sum()),
-        reconnects=int(records["reconnects"].sum()),
-        connections_opened=int(records["connections_opened"].sum()),
-        asked_stream_got_json=int(json_instead.sum()),
-        prompt_tokens=int(ok["prompt_tokens"].sum()),
-        completion_tokens=int(ok["completion_tokens"].sum()),
-        cached_tokens=int(ok["cached_tokens"].sum()),
-        by_outcome=Counter(records["outcome"].value_counts().to_dict()),
-        by_finish_reason=Counter(ok["finish_reason"].fillna("none").value_counts().to_dict()),
-        token_sources=Counter(ok["token_source"].value_counts().to_dict()),
+        sent=int((~outcome.isin(_NEVER_SENT) & (records["attempts"] > 0)).sum()),
+        ok=int(ok.sum()),
+        failed=int(outcome.isin(_FAILED).sum()),
+        cancelled=int(left.sum()),
+        attempts=total("attempts"),
+        rate_limited_attempts=total("rate_limited_attempts"),
+        retried=int(again.sum()),
+        ok_after_retry=int((ok & again).sum()),
+        wasted_tokens=total("wasted_tokens"),
+        wasted_prompt_tokens=total("wasted_prompt_tokens"),
+        failed_prompt_tokens=total("prompt_tokens", ~ok),
+        failed_cached_tokens=total("cached_tokens", ~ok),
+        failed_completion_tokens=total("completion_tokens", ~ok),
+        cancelled_chunks=total("chunks", left),
+        reconnects=total("reconnects"),
+        connections_opened=total("connections_opened"),
+        asked_stream_got_json=int((ok & asked).sum()),
+        prompt_tokens=total("prompt_tokens", ok),
+        completion_tokens=total("completion_tokens", ok),
+        cached_tokens=total("cached_tokens", ok),
+        by_outcome=Counter(outcome.value_counts().to_dict()),
+        by_finish_reason=kinds("finish_reason", missing="none"),
+        token_sources=kinds("token_source"),
     )
 
 
@@ -78,7 +98,8 @@ def untold_prompt_attempts(records: pd.DataFrame) -> int:
 
 def mean_prompt_tokens(records: pd.DataFrame) -> float | None:
     """Of the successes that tell; None when none does."""
-    told = succeeded(records)["prompt_tokens"].dropna()
+    ok = records["outcome"] == Outcome.OK.value
+    told = records["prompt_tokens"][ok].dropna()
     return float(told.mean()) if len(told) else None
 
 
@@ -89,17 +110,17 @@ def latency_of(records: pd.DataFrame) -> dict[str, Summary]:
     refuses what it cannot serve well has fine percentiles.
     Several levels together get no intervals: their sections would compare the levels.
     """
-    ok = succeeded(records)
-    streamed = ok[ok["streamed"]]
-    bad = failed(records)
-    bad_streams = int(bad["stream_asked"].sum())
+    ok = (records["outcome"] == Outcome.OK.value).to_numpy(dtype=np.bool_)
+    bad = records["outcome"].isin(_FAILED)
+    streamed = ok & records["streamed"].to_numpy(dtype=np.bool_)
+    bad_streams = int((bad & records["stream_asked"]).sum())
     found = {
-        name: summarise(streamed[name].dropna().to_numpy(), bad_streams)
+        name: summarise(records[name].to_numpy()[streamed], bad_streams)
         if name in STREAMED_ONLY
-        else summarise(ok[name].dropna().to_numpy(), len(bad))
+        else summarise(records[name].to_numpy()[ok], int(bad.sum()))
         for name in LATENCY_COLUMNS
     }
-    if ok["stage"].nunique() > 1:
+    if records["stage"][ok].nunique() > 1:
         return {name: replace(summary, intervals={}) for name, summary in found.items()}
     return found
 
@@ -110,7 +131,8 @@ MOST_CODES = 10
 
 def lengths_of(records: pd.DataFrame) -> Lengths:
     """Asked against got, over all successes whose tokens the server counted."""
-    ok = succeeded(records).dropna(subset=["asked_max_tokens", "completion_tokens"])
+    told = ["asked_max_tokens", "completion_tokens"]
+    ok = succeeded(records[["outcome", *told]]).dropna(subset=told)
     return Lengths(
         n=len(ok),
         asked_tokens=int(ok["asked_max_tokens"].sum()),
@@ -121,8 +143,9 @@ def lengths_of(records: pd.DataFrame) -> Lengths:
 
 def cache_of(records: pd.DataFrame) -> CacheUse:
     """The server's prefix cache, over all successes that told of it."""
-    ok = succeeded(records)
-    known = ok.dropna(subset=["cached_tokens", "prompt_tokens"])
+    told = ["cached_tokens", "prompt_tokens"]
+    ok = succeeded(records[["outcome", *told]])
+    known = ok.dropna(subset=told)
     cached, prompt = int(known["cached_tokens"].sum()), int(known["prompt_tokens"].sum())
     return CacheUse(
         known=len(known),
@@ -138,6 +161,8 @@ def modes_of(records: pd.DataFrame) -> tuple[ModeRow, ...]:
 
     A failure belongs to what was asked for.
     """
+    asked = ("user_class", "streamed", "stream_asked", "stage", "outcome")
+    records = records[[*asked, *LATENCY_COLUMNS]]
     ok, bad = succeeded(records), failed(records)
     rows = []
     for (user_class, streamed), part in ok.groupby(["user_class", "streamed"], observed=True):
@@ -153,7 +178,7 @@ def failures_of(records: pd.DataFrame) -> tuple[FailureRow, ...]:
     Some servers put a request's own number into the code.
     """
     rows = []
-    bad = failed(records)
+    bad = failed(records[["outcome", "status", "error_code", "error_sample", "elapsed_s"]])
     keys = ["outcome", "status", _few_codes(bad)]
     for (outcome, status, code), part in bad.groupby(keys, dropna=False, observed=True):
         samples = part["error_sample"].dropna()

@@ -6,16 +6,18 @@ the rows add up to the total. Times to first token are of held windows, as every
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from metrics.outcome import Outcome
 from metrics.record import SEVERAL
 from metrics.statistics import Summary, mean, percentile
 from reports.counting import (
+    LATENCY_COLUMNS,
     failed,
     latency_of,
     mean_prompt_tokens,
@@ -29,6 +31,14 @@ from reports.stages import planned_stages
 REFUSALS = frozenset({429, 503, 529})
 """Statuses by which a server says that it takes no more."""
 TOTAL, OUTSIDE = "total", "outside the stages"
+_OF_BOOKS = (
+    *LATENCY_COLUMNS,
+    *("outcome", "stage", "counted", "streamed", "stream_asked", "status", "error_sample"),
+    *("attempts", "rate_limited_attempts", "lost_status", "retry_wait_s", "asked_wait_s"),
+    *("prompt_tokens", "completion_tokens", "wasted_tokens", "wasted_prompt_tokens", "elapsed_s"),
+)
+_LISTS = {tuple, list, np.ndarray}
+"""What a record that lists its attempts has for them; older records have nothing."""
 _GAVE_UP = re.compile(r"gave up: ([^;]+);")
 _WAIT_OVER_CAP = re.compile(r"(wait of|resets in) [0-9][^ ]* s, over")
 
@@ -144,6 +154,7 @@ def ledger_of(run: SavedRun) -> Ledger:
 def _row(
     records: pd.DataFrame, prompt_tokens_mean: float | None, load: str, stage: int | None = None
 ) -> LedgerRow:
+    records = records[list(_OF_BOOKS)]
     ok, sent = succeeded(records), records[records["attempts"] > 0]
     retried = records[records["attempts"] > 1]
     waits_s = retried["retry_wait_s"].dropna().to_numpy()
@@ -160,7 +171,7 @@ def _row(
         sent=len(sent),
         attempts=int(records["attempts"].sum()),
         rate_limited_attempts=int(records["rate_limited_attempts"].sum()),
-        refused_attempts=sum(int(np.isin(s, list(REFUSALS)).sum()) for s in statuses(sent)),
+        refused_attempts=int(np.isin(statuses(sent), list(REFUSALS)).sum()),
         retried=len(retried),
         ok_after_retry=len(succeeded(retried)),
         retry_wait_mean_s=mean(waits_s),
@@ -187,18 +198,24 @@ def _number_of(records: pd.DataFrame, outcome: Outcome) -> int:
     return int((records["outcome"] == outcome.value).sum())
 
 
-def lost_values(records: pd.DataFrame, name: str) -> list[Sequence[float]]:
-    """What each request's attempts before the last have in a column; nothing when not recorded."""
+def lost_values(
+    records: pd.DataFrame, name: str
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """What a column has of attempts before the last: the place of each one's request, its value.
+
+    Nothing of requests of which it was not recorded.
+    """
     if name not in SEVERAL:
         raise ValueError(f"{name} is no column of lost attempts; take one of {', '.join(SEVERAL)}")
-    return [() if np.isscalar(v) or v is None else tuple(v) for v in records[name]]
+    found = [(n, v) for n, v in enumerate(records[name]) if v.__class__ in _LISTS and len(v)]
+    places = np.repeat([n for n, _ in found], [len(v) for _, v in found]).astype(np.intp)
+    return places, np.array([one for _, several in found for one in several], dtype=np.float64)
 
 
-def statuses(sent: pd.DataFrame) -> list[list[int]]:
-    """Each sent request's statuses, attempt by attempt; 0 where there was none."""
-    last = sent["status"].fillna(0).astype(int)
-    lost = lost_values(sent, "lost_status")
-    return [[*map(int, before), end] for before, end in zip(lost, last, strict=True)]
+def statuses(sent: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """The statuses of all attempts of these requests; 0 where there was none."""
+    _, lost = lost_values(sent, "lost_status")
+    return np.concatenate([sent["status"].to_numpy(dtype=np.float64, na_value=0.0), lost])
 
 
 def _gave_up(records: pd.DataFrame) -> dict[str, int]:
@@ -229,13 +246,13 @@ def _unbalanced(records: pd.DataFrame) -> list[str]:
 
 def _miscounted(sent: pd.DataFrame) -> list[str]:
     """Attempts and 429s must be those that the records list; older records list none."""
-    lists = [lost is not None and not np.isscalar(lost) for lost in sent["lost_status"]]
-    told = sent[np.array(lists, dtype=np.bool_)]
+    # As an array: an empty list would choose no column instead of no row.
+    told = sent[np.array([v.__class__ in _LISTS for v in sent["lost_status"]], dtype=bool)]
     listed = statuses(told)
     faults = []
     for name, seen in (
-        ("attempts", sum(map(len, listed))),
-        ("rate_limited_attempts", sum(one.count(429) for one in listed)),
+        ("attempts", len(listed)),
+        ("rate_limited_attempts", int((listed == 429).sum())),
     ):
         booked = int(told[name].sum())
         if booked != seen:

@@ -1,13 +1,15 @@
 """Reads a run's folder, whole or killed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from metrics.record import FIELD_NAMES, RequestRecord
 from metrics.run_files import (
@@ -21,19 +23,21 @@ from metrics.run_files import (
     RunFileError,
     check_schema,
     mark_from_wire,
-    read_rows,
 )
 from metrics.stage import Phase, PhaseMark
 from metrics.tally import TallyBook
+from reports.parquet import read_parquet
+from reports.row_columns import FLAGS, NUMBERS, READ_NAMES, WHOLE
+from reports.row_lines import start_order, table_of_lines, table_of_records
 
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
     """A run as it lies on disk.
 
-    ``records`` has a row per request with the fields of :class:`RequestRecord`, in the order they
-    were started, and the columns that :func:`complete_columns` adds. ``book`` is None when the run
-    was killed before its tallies were written.
+    ``records`` has a row per request with the fields of :class:`RequestRecord` that figures are
+    read from, in the order they were started, and the columns that :func:`complete_columns` adds.
+    ``book`` is None when the run was killed before its tallies were written.
     """
 
     folder: Path
@@ -47,10 +51,12 @@ class SavedRun:
     """Each worker's own state every 10 s; ``at_s`` is on that worker's clock."""
     void_reasons: Mapping[int, str] = field(default_factory=dict)
     """Why a search set stages aside while it ran, by the stage's id."""
+    unread: pa.Table | None = None
+    """The fields that no figure is read from, of a run that lies in lines, if they were wanted."""
 
 
-def load_run(folder: Path) -> SavedRun:
-    """Read a run.
+def load_run(folder: Path, whole_rows: bool = False) -> SavedRun:
+    """Read a run; ``whole_rows``: also the fields that no figure is read from, to keep them.
 
     Raises:
         RunFileError: no such folder, not a run, a file of a newer version, or a garbled one.
@@ -61,7 +67,7 @@ def load_run(folder: Path) -> SavedRun:
     if meta is None:
         raise RunFileError(f"{folder}: not a run, for it holds no {RUN_JSON}")
     stages = _json(folder / STAGES_JSON, STAGES_SCHEMA)
-    records, notes = _records(folder)
+    records, unread, notes = _records(folder, whole_rows)
     if stages is None:
         notes = (*notes, "the run was killed before its stages were written")
     try:
@@ -81,115 +87,104 @@ def load_run(folder: Path) -> SavedRun:
         notes=notes,
         health=tuple(stages.get("health") or ()) if stages else (),
         void_reasons=void_reasons,
+        unread=unread,
     )
 
 
 def _json(path: Path, schema: str) -> dict[str, Any] | None:
+    values: Any
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise RunFileError(f"{path}: cannot be read ({error})") from None
+    if not isinstance(values, dict):
+        raise RunFileError(f"{path}: cannot be read (not a JSON object)")
     check_schema(values.get("schema"), schema, str(path))
     return values
 
 
-def _records(folder: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _records(
+    folder: Path, whole_rows: bool
+) -> tuple[pd.DataFrame, pa.Table | None, tuple[str, ...]]:
     parquet = folder / REQUESTS_PARQUET
     if parquet.exists():
         try:
-            return complete_columns(pd.read_parquet(parquet)), ()
+            return _frame(_columns(read_parquet(parquet, READ_NAMES)), READ_NAMES), None, ()
+        except RunFileError:
+            raise
         except (OSError, ValueError) as error:
             raise RunFileError(f"{parquet}: cannot be read ({error})") from None
     sources = [folder / REQUESTS_JSONL, *sorted((folder / SPOOL_FOLDER).glob("*.jsonl"))]
-    rows = chain.from_iterable(map(_rows, sources))
-    # A worker's spool holds what it also sent: the same request is kept once.
-    unique = {(record.worker, record.sequence): record for record in rows}
+    table, unread = table_of_lines(sources, FIELD_NAMES if whole_rows else READ_NAMES), None
+    if whole_rows:
+        unread, table = table.drop_columns(READ_NAMES), table.select(READ_NAMES)
     missing = not (folder / REQUESTS_JSONL).exists()
-    notes = ("read from the workers' spools",) if missing and unique else ()
-    return frame_of(list(unique.values())), notes
+    notes = ("read from the workers' spools",) if missing and table.num_rows else ()
+    columns = _columns(table)
+    del table
+    return _frame(columns, READ_NAMES), unread, notes
 
 
-def _rows(path: Path) -> list[RequestRecord]:
-    if not path.exists():
-        return []
-    with path.open("rb") as lines:
-        return list(read_rows(lines, str(path)))
+def frame_of(records: Sequence[RequestRecord]) -> pd.DataFrame:
+    """The table of records with all their fields, also for none at all."""
+    return _frame(_columns(table_of_records(records)), FIELD_NAMES)
 
 
-def frame_of(records: list[RequestRecord]) -> pd.DataFrame:
-    """The table of records, also for none at all."""
-    rows = [record.to_row() for record in records]
-    return complete_columns(pd.DataFrame(rows, columns=list(FIELD_NAMES)))
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
-_NUMBERS = [
-    "started_s",
-    "schedule_delay_s",
-    "client_wait_s",
-    "connect_s",
-    "headers_s",
-    "ttft_s",
-    "ttfa_s",
-    "last_token_s",
-    "end_s",
-    "user_ttft_s",
-    "user_latency_s",
-    "think_s",
-    "max_gap_s",
-    "retry_wait_s",
-    "asked_wait_s",
-    "client_delay_s",
-    "reset_s",
-]
-_WHOLE = [
-    "user",
-    "sequence",
-    "stage",
-    "turn",
-    "chunks",
-    "keepalives",
-    "tool_calls",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-    "asked_max_tokens",
-    "status",
-    "attempts",
-    "rate_limited_attempts",
-    "wasted_tokens",
-    "wasted_prompt_tokens",
-    "connections_opened",
-    "reconnects",
-    "sent_bytes",
-    "received_bytes",
-    "merged_reads",
-    "in_flight_at_send",
-    "limit_requests",
-    "remaining_requests",
-    "limit_tokens",
-    "remaining_tokens",
-]
-_FLAGS = ("streamed", "stream_asked", "buffered", "saw_done", "connection_reused")
+def _frame(columns: dict[str, pa.ChunkedArray], names: Sequence[str]) -> pd.DataFrame:
+    """Takes the columns out one by one, so that never all of them are there twice."""
+    found = {}
+    for name in list(columns):
+        column = columns.pop(name)
+        if pa.types.is_list(column.type):
+            found[name] = _tuples(column)
+            continue
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string())
+        found[name] = column.to_pandas(types_mapper=_TYPES.get)
+    return complete_columns(pd.DataFrame(found, copy=False), names)
 
 
-def complete_columns(frame: pd.DataFrame) -> pd.DataFrame:
+_TYPES = {pa.int64(): pd.Int64Dtype()}
+_KINDS = {
+    **dict.fromkeys(NUMBERS, "float64"),
+    **dict.fromkeys(WHOLE, "Int64"),
+    **dict.fromkeys(FLAGS, "bool"),
+}
+
+
+def _tuples(column: pa.ChunkedArray) -> pd.Series:
+    """Most are empty, and these are one and the same object."""
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
+    found = np.fromiter((() if n >= 0 else None for n in lengths), object, len(lengths))
+    some = np.flatnonzero(lengths > 0)
+    for place, values in zip(some, column.take(some).to_pylist(), strict=True):
+        found[place] = tuple(values)
+    return pd.Series(found)
+
+
+def complete_columns(frame: pd.DataFrame, names: Sequence[str] = FIELD_NAMES) -> pd.DataFrame:
     """Give columns their types, order the rows by start, and add the derived columns.
 
     ``counted``, ``tpot_s`` and ``e2e_latency_s`` are the record's own; ``sent_s`` and ``ended_s``
     are the winning attempt's send and end on the worker's clock, ``elapsed_s`` the time from
     wanting the answer to the end.
     """
-    frame = frame.reindex(columns=list(FIELD_NAMES)).copy()
-    for name in _NUMBERS:
-        frame[name] = pd.to_numeric(frame[name]).astype("float64")
-    for name in _WHOLE:
-        frame[name] = pd.to_numeric(frame[name]).astype("Int64")
-    for name in _FLAGS:
-        frame[name] = frame[name].astype("bool")
-    frame = frame.sort_values(["started_s", "worker", "sequence"], ignore_index=True)
+    frame = frame.reindex(columns=list(names))
+    for name in frame.columns:
+        kind = _KINDS.get(name)
+        if kind is not None and frame[name].dtype != kind:
+            column = frame[name]
+            frame[name] = (column if kind == "bool" else pd.to_numeric(column)).astype(kind)
+    order = start_order(frame["started_s"].to_numpy(), frame["worker"], frame["sequence"])
+    if (order[1:] < order[:-1]).any():
+        frame = frame.iloc[order]
+    frame.index = pd.RangeIndex(len(frame))
     frame["counted"] = frame["stage"].notna() & (frame["phase"] == Phase.HOLD.value)
     streamed = (
         frame["streamed"]

@@ -25,7 +25,6 @@ from metrics.run_files import (
 )
 from metrics.spool import Spool
 from metrics.spool_merge import Added, Measured, merge_spools
-from reports.load import frame_of
 from reports.merge_input import (
     known_of,
     one_run,
@@ -35,6 +34,7 @@ from reports.merge_input import (
     spool_paths,
 )
 from reports.parquet import replace_parquet
+from reports.row_lines import table_of_records
 
 BEFORE = "before-merge"
 
@@ -92,7 +92,7 @@ def merge(folder: Path, given: Sequence[Path]) -> MergeResult:
     if anything or told != meta or not stages:
         for name in (REQUESTS_PARQUET, RUN_JSON, STAGES_JSON):
             _keep_original(folder / name)
-        replace_parquet(folder, frame_of(merged.records))
+        replace_parquet(folder, table_of_records(merged.records))
         _write_json(stages_path, {**stages, **_stages(merged, stages)})
         _write_json(run_path, told)
     empty = tuple(spool.name for spool in spools if not spool.run_ids)

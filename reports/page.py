@@ -52,6 +52,9 @@ DEFINITIONS = {
     "TPOT": "time per output token: (last output − first output) / (completion tokens − 1), one "
     "value for each request",
     "gap": "time between two output chunks, of all streams that were read chunk by chunk together",
+    "ttfa_s": "time to the first visible text, which reasoning and tool calls are not",
+    "user_ttft_s, user_latency_s": "the same, from when the user wanted the answer; client_wait_s: "
+    "from then to the send, less connecting",
     "E2E": "end-to-end latency: last output after the send; the body's end when not streamed",
     "tokens/s": "completion tokens of successes, credited to the window by the time they arrived; "
     "per user: the same for each user",
@@ -81,6 +84,7 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
     )
     environment.filters.update(
         ms=wording.time_ms,
+        moment=wording.moment,
         number=wording.number,
         percent=_percent,
         fine_percent=_fine_percent,

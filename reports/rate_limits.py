@@ -13,7 +13,15 @@ import pandas as pd
 from metrics.limits import limits_found
 from metrics.limits_result import LimitEstimate
 from metrics.statistics import percentile
-from reports.attempts import CLOCK_NOTE, accepted, attempt_rows, for_search, limited, shed
+from reports.attempts import (
+    accepted,
+    attempt_rows,
+    clock_note,
+    for_search,
+    limited,
+    shed,
+    wall_offsets_s_of,
+)
 from reports.limits_answer import LimitAnswer, limit_answer
 from reports.load import SavedRun
 from reports.refusals import Faces, faces_of
@@ -65,17 +73,13 @@ class RateLimits:
     faces: Faces
     answer: LimitAnswer | None
     """Of a search for the limit; None in every other run."""
-    workers: int
-
-    @property
-    def clock_note(self) -> str | None:
-        """How the times of several workers were put on one clock."""
-        return CLOCK_NOTE if self.workers > 1 else None
+    clock_note: str | None
+    """How the times of several workers were put on one clock; None of a single one."""
 
 
 def rate_limits_of(run: SavedRun) -> RateLimits | None:
     """What the attempts tell; None when nothing was shed, published or looked for."""
-    rows = attempt_rows(run.records)
+    rows = attempt_rows(run.records, wall_offsets_s_of(run.meta))
     published = _published(rows)
     searched = run.meta.get("shape") == "limits"
     if not shed(rows).any() and not published and not searched:
@@ -92,7 +96,7 @@ def rate_limits_of(run: SavedRun) -> RateLimits | None:
         asked_wait=_asked_wait(rows),
         faces=faces_of(rows),
         answer=limit_answer(run, rows, found) if searched else None,
-        workers=run.records["worker"].nunique(),
+        clock_note=clock_note(set(run.records["worker"].astype(str)), run.meta),
     )
 
 

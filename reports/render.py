@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
-
-import pyarrow as pa
+from typing import TextIO
 
 from metrics.run_files import (
     JUNIT_XML,
@@ -67,8 +65,8 @@ def render_run(folder: Path, out: TextIO, slo: str | None = None, quiet: bool = 
                 print("\n".join(elsewhere_lines(run, kept)), file=out)
             return int(ExitCode.INVALID)
         progress.step("rows")
-        failed = _attempt("rows", lambda: _keep_rows(folder, run.meta, run.rows))
-        run = replace(run, rows=None)
+        failed = _attempt("rows", lambda: _keep_rows(folder, run))
+        run = replace(run, unread=None)
         progress.step("figures")
         report = analyse(run, slo)
         failed |= _write_all(folder, run, report, progress)
@@ -106,10 +104,10 @@ def _write_face(path: Path, face: Callable[[RunReport], str], report: RunReport)
     _write(path, face(report))
 
 
-def _keep_rows(folder: Path, meta: Mapping[str, Any], rows: pa.Table | None) -> None:
+def _keep_rows(folder: Path, run: SavedRun) -> None:
     # A run that still goes on, or was killed, may get more rows.
-    if rows is not None and meta.get("ended_at"):
-        keep_as_parquet(folder, rows)
+    if run.unread is not None and run.meta.get("ended_at"):
+        keep_as_parquet(folder, run.records, run.unread)
 
 
 def _plot(

@@ -10,11 +10,22 @@ from metrics.limits import what_bound
 from metrics.limits_result import Bound, LimitEstimate
 from metrics.stage import Stage
 from metrics.statistics import percentile
-from reports.attempts import accepted, clock_offsets_s, for_search, limited, shed
+from reports.attempts import (
+    accepted,
+    clock_offsets_s,
+    for_search,
+    limited,
+    shed,
+    wall_offsets_s_of,
+)
 from reports.load import SavedRun
 from reports.loads import load_name, plan_of
 from reports.stages import planned_stages
-from reports.windows import Window, held_windows
+from reports.windows import Window, held_windows, of_workers
+
+_OF_LOADS = (
+    *("worker", "status", "last", "outcome", "ttft_s", "prompt_tokens", "completion_tokens"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +74,7 @@ def stage_loads(
         _load(rows, held.get(stage, []), plan.get(stage) or Stage(stage, kind, users))
         for stage, kind, users in planned_stages(run)
     ]
-    search, offsets_s = for_search(rows), clock_offsets_s(run.records)
+    search, offsets_s = for_search(rows), clock_offsets_s(run.records, wall_offsets_s_of(run.meta))
 
     def bound(load: StageLoad) -> Bound | None:
         if not load.limited:
@@ -81,32 +92,32 @@ def _load(
     windows: Sequence[Window],
     stage: Stage,
 ) -> StageLoad:
-    inside = _inside(rows, windows)
+    rows = rows[list(_OF_LOADS)][_inside(rows, windows)]
     let_in, refused = accepted(rows), limited(rows)
     away = shed(rows)
-    tokens = rows["prompt_tokens"].astype("float64").fillna(0.0) + rows["completion_tokens"].astype(
-        "float64"
-    ).fillna(0.0)
-    length_s = _lengths_s(windows)
-    weights = rows["worker"].map({w: 1 / s for w, s in length_s.items()}).fillna(0.0).to_numpy()
+    tokens = sum(
+        rows[name].to_numpy(dtype=np.float64, na_value=0.0)
+        for name in ("prompt_tokens", "completion_tokens")
+    )
+    weights = of_workers(rows["worker"], {w: 1 / s for w, s in _lengths_s(windows).items()})
 
     def per_s(values: np.ndarray) -> float | None:
-        return float((values * weights)[inside].sum()) if windows else None
+        return float((values * weights).sum()) if windows else None
 
-    ttft_s = rows["ttft_s"].to_numpy(dtype=np.float64)[inside & (rows["outcome"] == "ok")]
+    ttft_s = rows["ttft_s"][rows["outcome"] == "ok"].to_numpy(dtype=np.float64)
     return StageLoad(
         stage=stage.id,
         load=load_name(stage.target_users, stage.rate_rps, stage.rate_tokens_per_s),
         users=stage.target_users,
         rate_rps=stage.rate_rps,
         rate_tokens_per_s=stage.rate_tokens_per_s,
-        attempts=int(inside.sum()),
-        accepted=int((let_in & inside).sum()),
-        limited=int((refused & inside).sum()),
-        shed=int((away & inside).sum()),
+        attempts=len(rows),
+        accepted=int(let_in.sum()),
+        limited=int(refused.sum()),
+        shed=int(away.sum()),
         accepted_per_s=per_s(let_in),
         shed_per_s=per_s(away),
-        accepted_tokens_per_s=per_s(tokens.to_numpy() * let_in),
+        accepted_tokens_per_s=per_s(tokens * let_in),
         ttft_p50_s=percentile(ttft_s[np.isfinite(ttft_s)], 0.5),
     )
 
@@ -114,10 +125,10 @@ def _load(
 def _inside(rows: pd.DataFrame, windows: Sequence[Window]) -> np.ndarray:
     """Attempts sent in the windows, each on its worker's clock."""
     inside = np.zeros(len(rows), dtype=np.bool_)
-    worker, sent_s = rows["worker"].to_numpy(), rows["sent_s"].to_numpy()
+    sent_s = rows["sent_s"].to_numpy()
     for window in windows:
         in_it = (sent_s >= window.begin_s) & (sent_s < window.end_s)
-        inside |= (worker == window.worker) & in_it
+        inside |= (rows["worker"] == window.worker).to_numpy(dtype=np.bool_) & in_it
     return inside
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from metrics.knee import KneeEstimate, Level, LevelEvidence
@@ -14,15 +15,27 @@ from metrics.slo import SloLimit
 from metrics.stage import NOT_LEVELS, Phase, Stage
 from metrics.statistics import mean
 from metrics.validity import Finding, void_by, void_reason
-from reports.counting import counts_of, good_requests, latency_of, succeeded
+from reports.counting import (
+    LATENCY_COLUMNS,
+    OF_COUNTS,
+    counts_of,
+    good_requests,
+    latency_of,
+    succeeded,
+)
 from reports.load import SavedRun
 from reports.loads import plan_of, rates_of
 from reports.model import StageRow
 from reports.own_bound import own_bound
-from reports.windows import Window, WindowRates, held_windows, window_rates
+from reports.windows import Window, WindowRates, held_windows, of_workers, window_rates
 
 BUFFERED_SHARE = 0.5
 """Share of streams in one piece above which a level's TTFT is the time of whole answers."""
+
+_OF_LEVELS = (
+    *LATENCY_COLUMNS,
+    *("worker", "outcome", "counted", "streamed", "buffered", "sent_s", "end_s", "think_s"),
+)
 
 
 def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
@@ -50,7 +63,7 @@ def stage_rows(run: SavedRun) -> tuple[StageRow, ...]:
 
 
 def _row(run: SavedRun, stage: int, kind: str, target: int, windows: Sequence[Window]) -> StageRow:
-    own = run.records[run.records["stage"] == stage]
+    own = run.records[list(OF_COUNTS)][run.records["stage"] == stage]
     held = own[own["counted"]]
     counts, rates = counts_of(held), window_rates(windows, run.records)
     rate_rps, tokens_per_s = rates_of(plan_of(run), stage)
@@ -132,11 +145,11 @@ def knee_levels(
     limits: Sequence[SloLimit] = (),
 ) -> list[Level]:
     """What the knee is read from: the held requests of every level, void ones with the reason."""
-    levels = []
+    levels, records = [], run.records[list(_OF_LEVELS)]
     for row in rows:
         if row.kind in NOT_LEVELS:
             continue
-        own = run.records[run.records["stage"] == row.stage]
+        own = records[run.records["stage"] == row.stage]
         held = own[own["counted"]]
         ok = succeeded(held)
         streamed = ok[ok["streamed"]]
@@ -201,15 +214,12 @@ def _hold_begins_s(run: SavedRun, stage: int) -> dict[str, float]:
 
 def _in_flight(records: pd.DataFrame, begins_s: Mapping[str, float]) -> dict[str, Any]:
     """What a cap on requests in flight is told by, over the whole fleet."""
-    worker = records["worker"].astype("object")
-    if worker.nunique() > 1:
-        shift_s = worker.map(begins_s).astype("float64")
-    else:
-        shift_s = pd.Series(0.0, index=records.index)  # also of a killed run, without marks
+    several = records["worker"].nunique() > 1  # also a killed run, without marks, may have one
+    shift_s = of_workers(records["worker"], begins_s) if several else 0.0
     known = records.assign(sent_s=records["sent_s"] - shift_s).dropna(subset=["sent_s"])
     accepted = succeeded(known)
     begins = accepted["sent_s"].to_numpy()
-    spans_s = list(zip(begins, begins + accepted["end_s"].to_numpy(), strict=True))
+    spans_s = np.column_stack([begins, begins + accepted["end_s"].to_numpy()])
     refused = known[known["counted"] & (known["outcome"] == Outcome.RATE_LIMITED.value)]
     return {
         "in_flight_at_refusals": in_flight_at(spans_s, refused["sent_s"].to_list()),

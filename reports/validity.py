@@ -13,7 +13,6 @@ from metrics.outcome import Outcome
 from metrics.stage import NOT_LEVELS
 from metrics.statistics import mean
 from metrics.steady import (
-    after_first_of_each,
     halves_of_events,
     halves_of_values,
     mser5,
@@ -28,9 +27,10 @@ from reports.counting import cache_of, succeeded
 from reports.load import SavedRun
 from reports.looked_for import looked_for
 from reports.model import ClientRow, StageRow
-from reports.windows import Window, held_windows
+from reports.windows import Window, held_windows, of_workers
 from workloads.lengths import parse_distribution
 
+_OF_COURSE = ("worker", "outcome", "counted", "streamed", "started_s", "ttft_s", "e2e_latency_s")
 LEAST_OF_LATENCY = 0.1
 """Changes of a TTFT below a tenth of the latency are shares of that tenth: 20 % of it, at most 2 %
 of a cycle, move no queue share."""
@@ -48,9 +48,9 @@ def _run_facts(
 ) -> RunFacts:
     windows = held_windows(run.marks, run.records)
     by_stage = {row.stage: row for row in client}
-    held = run.records[run.records["counted"]]
     # What was said in earlier turns is cached by design: sessions tell nothing of a warm cache.
-    cache = cache_of(held[held["session"].isna()])
+    alone = run.records["counted"] & run.records["session"].isna()
+    cache = cache_of(run.records[["outcome", "cached_tokens", "prompt_tokens"]][alone])
     tallied = run.book.total() if run.book is not None else None
     return RunFacts(
         levels=tuple(
@@ -100,7 +100,8 @@ def _planned_ratio(settings: Mapping[str, Any], prompt_tokens: int) -> float:
 
 def _clock_steps_s(records: pd.DataFrame) -> dict[str, float]:
     found = {}
-    for worker, own in records.groupby("worker", observed=True):
+    told = records[["worker", "started_at", "started_s"]]
+    for worker, own in told.groupby("worker", observed=True):
         labels = pd.to_datetime(own["started_at"], utc=True, errors="coerce", format="ISO8601")
         own = own[labels.notna()]
         wall_s = (labels.dropna() - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
@@ -150,13 +151,16 @@ def _level_facts(
 
 
 def _lost_in(run: SavedRun, stage: int) -> tuple[str, ...]:
-    """The lost workers whose last noted stage it is, and those that were away for some of it."""
+    """The workers that were lost in it, or away for some of it.
+
+    One that was lost near its end may have been missed too late to be noted as away.
+    """
     last = {mark.worker: mark.stage.id for mark in run.marks}
     found = []
     for worker in run.meta.get("workers") or ():
         missed_s = [one["missed_s"] for one in worker.get("away") or () if one["stage"] == stage]
         if worker.get("lost"):
-            if last.get(str(worker["id"])) == stage:
+            if missed_s or last.get(str(worker["id"])) == stage:
                 found.append(str(worker["id"]))
         elif missed_s:
             found.append(f"{worker['id']} (for {max(missed_s):.0f} s)")
@@ -188,7 +192,8 @@ def _by_worker(windows: Sequence[Window]) -> dict[str, list[Window]]:
 
 def _users_found(records: pd.DataFrame, windows: Sequence[Window]) -> float:
     """One worker's users inside a cycle, from the pause before it to its end, as a mean."""
-    own = records[records["worker"] == windows[0].worker]
+    timed = records[["started_s", "ended_s", "think_s", "noticed_late_s"]]
+    own = timed[records["worker"] == windows[0].worker]
     first_s = (own["started_s"] - own["think_s"]).to_numpy()
     # A user learns late of a lazily read end; with think time that is taken off the pause.
     late_s = own["noticed_late_s"].astype("float64").fillna(0.0).where(own["think_s"] <= 0, 0.0)
@@ -212,10 +217,12 @@ def _over_time(
         return {}
     begins_s = {worker: found[0].begin_s for worker, found in by_worker.items()}
     length_s = min(found[0].length_s for found in by_worker.values())
-    users = list(zip(own["worker"], own["user_class"], own["user"], strict=True))
-    warm = own.assign(warm=after_first_of_each(users))
+    # One finished request per user is the warm-up of a closed loop.
+    after_first = own[["worker", "user_class", "user"]].duplicated()
+    warm = own[list(_OF_COURSE)].assign(warm=after_first)
     ok = _since_begin(succeeded(warm[warm["counted"]]), begins_s)
-    done = _since_begin(succeeded(records), begins_s)
+    ended = records[["worker", "outcome", "started_s", "elapsed_s"]]
+    done = _since_begin(succeeded(ended), begins_s)
     series = "ttft_s" if ok["streamed"].any() else "e2e_latency_s"
     name = "TTFT" if series == "ttft_s" else "latency"
     seen = ok.dropna(subset=[series])
@@ -235,8 +242,7 @@ def _over_time(
 
 def _since_begin(records: pd.DataFrame, begins_s: Mapping[str, float]) -> pd.DataFrame:
     """The rows of workers that held the level, by their start in seconds after its begin."""
-    begin_s = records["worker"].astype("object").map(begins_s).astype("float64")
-    found = records.assign(at_s=records["started_s"] - begin_s)
+    found = records.assign(at_s=records["started_s"] - of_workers(records["worker"], begins_s))
     return found.dropna(subset=["at_s"]).sort_values("at_s", kind="stable")
 
 

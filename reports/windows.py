@@ -9,10 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from metrics.outcome import Outcome
 from metrics.stage import Phase, PhaseMark
+
+_OF_RATES = (
+    *("worker", "started_s", "sent_s", "ended_s", "outcome", "completion_tokens", "ttft_s"),
+    "e2e_latency_s",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +76,26 @@ def _warm_up_s(records: pd.DataFrame) -> dict[str, float]:
 
     Half a microsecond later, so that the request itself is outside.
     """
-    first = records[records["phase"] == Phase.WARMUP.value]
+    first = records[["worker", "started_s"]][records["phase"] == Phase.WARMUP.value]
     last_s = first.groupby("worker", observed=True)["started_s"].max()
     return {str(worker): float(at_s) + 5e-7 for worker, at_s in last_s.items()}
 
 
+def of_workers(workers: pd.Series, values: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    """For each row the value of its worker; NaN where there is none."""
+    codes, names = pd.factorize(workers)
+    found = [values.get(str(name), np.nan) for name in names]
+    return np.array([*found, np.nan], dtype=np.float64)[codes]
+
+
 def _last_moment_s(records: pd.DataFrame, worker: str) -> float:
-    own = records[records["worker"] == worker]
-    return float(own["ended_s"].max()) if len(own) else 0.0
+    ended_s = records["ended_s"][records["worker"] == worker]
+    return float(ended_s.max()) if len(ended_s) else 0.0
 
 
 def _from_records(records: pd.DataFrame) -> dict[int, list[Window]]:
     found: dict[int, list[Window]] = {}
-    held = records[records["counted"]]
+    held = records[["stage", "worker", "started_s", "ended_s"]][records["counted"]]
     for (stage, worker), rows in held.groupby(["stage", "worker"], observed=True):
         window = Window(str(worker), float(rows["started_s"].min()), float(rows["ended_s"].max()))
         found.setdefault(int(stage), []).append(window)
@@ -97,7 +110,8 @@ def window_rates(windows: Sequence[Window], records: pd.DataFrame) -> WindowRate
     by_worker: dict[str, list[Window]] = {}
     for window in held:
         by_worker.setdefault(window.worker, []).append(window)
-    parts = [_of_worker(own, records[records["worker"] == w]) for w, own in by_worker.items()]
+    seen = records[list(_OF_RATES)]
+    parts = [_of_worker(own, seen[seen["worker"] == w]) for w, own in by_worker.items()]
     sums = {name: sum(part[name] for part in parts) for name in parts[0]}
     window_s = sum(window.length_s for window in held) / len(by_worker)
     return WindowRates(window_s=window_s, **sums)

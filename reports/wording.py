@@ -3,6 +3,16 @@
 from metrics.slo import RATES, RATIOS, SloVerdict
 
 MISSING = "n/a"
+_UTC_ENDS = ("+00:00", "Z")
+
+
+def moment(text: str | None) -> str:
+    """A moment of ``run.json`` as people write it: ``2026-11-30 16:18:18 UTC``."""
+    if not text:
+        return "–"
+    if not text.endswith(_UTC_ENDS) or text[10:11] != "T":
+        return text
+    return f"{text[:10]} {text[11:19]} UTC"
 
 
 def number(value: float | None, digits: int = 1) -> str:

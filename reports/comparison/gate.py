@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from metrics.compare import Verdict
 from reports.comparison.junit import Case, CaseStatus
-from reports.comparison.model import ALL_LOADS, Comparison, Pair, Row, Weight
+from reports.comparison.model import ALL_LOADS, WHOLE_RUN, Comparison, Pair, Row, Weight
 from reports.comparison.pairs import compare
 from reports.comparison.sides import Side
 from reports.comparison.wording import interval_text, refusal_text, row_text, size_text, where
@@ -114,7 +114,7 @@ def _against(pair: Pair, force: bool, strict: bool) -> tuple[ExitCode, list[Case
     settled = {row.metric.name for row in pair.rows if row.load == ALL_LOADS}
     cases += [
         _case(row, strict, row.load != ALL_LOADS and row.metric.name in settled)
-        for row in pair.rows
+        for row in sorted(pair.rows, key=lambda row: row.load not in (ALL_LOADS, WHOLE_RUN))
     ]
     failed = any(case.status is CaseStatus.FAILURE for case in cases)
     return (ExitCode.SLO_MISSED if failed else ExitCode.OK), cases

@@ -232,14 +232,14 @@ def _curves(
     low, high = axes.dataLim.x0, axes.dataLim.x1
     if low > 0 and high > _WIDE * low:
         logarithmic(axes.xaxis)
-        axes.xaxis.set_major_locator(FixedLocator(_few_ticks(low, high)))
+        axes.xaxis.set_major_locator(FixedLocator(few_ticks(low, high)))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.set_ylim(0, 1.02)
     return drawn
 
 
-def _few_ticks(low: float, high: float) -> list[float]:
+def few_ticks(low: float, high: float) -> list[float]:
     """At most three of 1, 2 and 5 with their powers of ten: more would touch in a third's width."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [

@@ -161,6 +161,8 @@ def _sentence(
 
 def _from_to(row: Row, own: Sequence[Row]) -> str:
     """Both runs' figures: the row's own, or for a mean those at the lowest and highest load."""
+    if row.load == WHOLE_RUN:
+        return f", {_values(row)}"
     if row.load != ALL_LOADS:
         return f" ({_values(row)})"
     alike = [each for each in own if each.metric is row.metric and each.load != ALL_LOADS]

@@ -2,6 +2,7 @@
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from metrics.limits_attempts import Floats
 from metrics.outcome import Outcome
@@ -58,6 +59,7 @@ def draw(figure: Figure, report: RunReport, run: SavedRun) -> None:
         )
     upper.step(at_s, under_way, where="post", color=IN_FLIGHT, lw=1.4, label="in flight")
     from_zero(upper)
+    upper.yaxis.set_major_locator(MaxNLocator(integer=True))
     legend(upper, handles=[*upper.get_legend_handles_labels()[0], *hatches])
     mark_stages(lower, spans, named=False)
     width_s, bottom = bounds_s[1] - bounds_s[0], np.zeros(len(bounds_s) - 1)

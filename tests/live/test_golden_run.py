@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.processes import simulator
 from tests.support.runs import run_headless, server_log, spooled
+from tests.support.schemas import misfits
 
 pytestmark = pytest.mark.live
 
@@ -78,11 +79,17 @@ def test_every_file_of_a_run_is_there_and_parses(tmp_path):
         "requests.parquet",
         "summary.json",
         "summary.csv",
+        "summary.md",
+        "junit.xml",
+        "metrics.prom",
         "report.html",
     } <= files
     assert len([name for name in files if name.startswith("plots/")]) >= 4
     summary = _strict((run.folder / "summary.json").read_text(encoding="utf-8"))
     assert summary["schema"] == "swarmgauge.summary/1"
+    for name in ("summary", "run", "stages"):
+        values = _strict((run.folder / f"{name}.json").read_text(encoding="utf-8"))
+        assert [] == misfits(name, values), name
     with (run.folder / "summary.csv").open(encoding="utf-8", newline="") as lines:
         rows = list(csv.reader(lines))
     assert len({len(row) for row in rows}) == 1

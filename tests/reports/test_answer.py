@@ -38,7 +38,7 @@ def test_a_knee_stands_first_with_its_interval_and_its_cause(report):
 
     facts = facts_of(knee_of(report, **knee))
 
-    assert ("Carries", "about 16 concurrent streams", "interval 15.0 to 17.3") == (
+    assert ("Carries", "about 16 concurrent streams", "95 % interval 15.0 to 17.3") == (
         facts[0].term,
         facts[0].value,
         facts[0].detail,

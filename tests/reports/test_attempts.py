@@ -1,12 +1,31 @@
 """A run's attempts on the wire, out of the records of its requests."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from metrics.outcome import Outcome
-from reports.attempts import accepted, attempt_rows, clock_offsets_s, for_search, limited
+from reports.attempts import (
+    accepted,
+    attempt_rows,
+    clock_note,
+    clock_offsets_s,
+    for_search,
+    limited,
+    wall_offsets_s_of,
+)
 from reports.load import frame_of
 from tests.support.records import failed_record, make_record
 from tests.support.run_builder import numbered
+
+
+def meta_of(**wall_offsets_s):
+    """What ``run.json`` has of these workers' clocks."""
+    workers = [
+        {"id": worker, "wall_offset_s": offset_s, "wall_offset_error_s": 0.004}
+        for worker, offset_s in wall_offsets_s.items()
+    ]
+    return {"workers": workers}
 
 
 def test_each_attempt_is_a_row_at_its_own_time():
@@ -44,6 +63,49 @@ def test_workers_are_aligned_by_the_wall_clock_of_their_first_requests():
 
     assert {"a": 0.0, "b": pytest.approx(4.0)} == clock_offsets_s(records)
     assert [1.0, 5.0] == pytest.approx(attempt_rows(records)["at_s"].tolist())
+
+
+@pytest.mark.parametrize("ahead_s", [-7200.0, -0.25, 0.0, 3.5])
+def test_a_measured_offset_takes_a_skewed_clock_out(ahead_s):
+    """B joined 4 s after A, and its wall clock is ahead or behind: still second 1 is second 5."""
+    wall = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    joined = {"a": wall, "b": wall + timedelta(seconds=4 + ahead_s)}
+    records = frame_of(
+        [
+            make_record(worker=worker, started_s=1.0, started_at=at.isoformat())
+            for worker, at in joined.items()
+        ]
+    )
+    offsets_s = wall_offsets_s_of(meta_of(a=0.0, b=ahead_s))
+
+    assert {"a": 0.0, "b": pytest.approx(4.0)} == clock_offsets_s(records, offsets_s)
+    assert [1.0, 5.0] == pytest.approx(attempt_rows(records, offsets_s)["at_s"].tolist())
+
+
+def test_without_a_measured_offset_a_clock_is_taken_to_be_right():
+    """Of a worker that came late or of an older run none is known; those known count all the
+    same."""
+    at = "2026-01-02T03:04:05.000000+00:00"
+    records = frame_of([make_record(worker=worker, started_at=at) for worker in "abc"])
+    offsets_s = wall_offsets_s_of(meta_of(a=None, b=-2.0))
+
+    assert {"b": -2.0} == offsets_s
+    assert {"a": 0.0, "b": 2.0, "c": 0.0} == clock_offsets_s(records, offsets_s)
+
+
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        ({}, "first request: machines whose clocks differ shift their attempts"),
+        ({"a": 0.0, "b": 3.5}, "less the measured offset of its wall clock (to within 4 ms)."),
+        ({"b": 3.5}, "(to within 4 ms); of 1 of the 2 workers no offset is known"),
+    ],
+    ids=["none known", "all known", "one known"],
+)
+def test_the_note_says_how_clocks_were_aligned(meta, said):
+    """By the labels alone, or less what was measured, and of whom nothing was."""
+    assert said in clock_note(["a", "b"], meta_of(**meta))
+    assert clock_note(["a"], meta_of(**meta)) is None
 
 
 def test_a_label_that_cannot_be_read_shifts_nobody():

@@ -93,7 +93,7 @@ def test_the_page_shows_each_stages_row(tmp_path):
     section = page[page.index("<h2>The client itself</h2>") :]
     rows = re.findall(r"<tbody>\n<tr>(.*?)</tr>", section, re.DOTALL)[:2]
     last = ["1", "20 ms", "6 of 7"]
-    health, traffic = (re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows)
+    health, traffic = (re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows)
     assert ["25.0%", "25.0%", "2", "4.00 ms", "4.00 ms", "0.060%", "no"] == health[5:]
     assert ["1", "2", "5", "0", "7", "7", "85.7 %", "3", "1", *last] == traffic
 

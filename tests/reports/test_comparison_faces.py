@@ -1,5 +1,6 @@
 """The files of a comparison: page, JSON and Markdown, whatever the runs are called."""
 
+import html
 import html.parser
 import json
 import re
@@ -8,6 +9,7 @@ import pytest
 
 from reports.__main__ import main
 from reports.comparison.markdown import escaped
+from reports.comparison.plots import few_ticks
 from tests.support.compared_runs import saved
 from tests.support.rendered_run import strict
 
@@ -57,6 +59,22 @@ def test_O06_nothing_of_a_name_becomes_markup_or_is_fetched(compared):
     assert "script" not in page.tags
     assert [] == page.fetched
     assert 3 == page.tags.count("figure")
+
+
+def test_the_page_says_first_which_runs_are_a_and_b(compared):
+    """By the names of their folders, before the answer."""
+    text = html.unescape((compared[1] / "compare.html").read_text(encoding="utf-8"))
+
+    assert "A is a <b> & 'c', B is b. Margin: 1.0 %" in text[: text.index('id="answer"')]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0.04, 2.4, [0.05, 0.2, 2.0]), (0.012, 0.065, [0.02, 0.05]), (0.2, 3.0, [0.2, 1.0, 2.0])],
+)
+def test_a_narrow_axis_has_three_ticks_at_most(low, high, ticks):
+    """More would touch."""
+    assert ticks == pytest.approx(few_ticks(low, high))
 
 
 def test_the_json_is_strict_and_says_what_the_page_says(compared):

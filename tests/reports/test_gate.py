@@ -37,6 +37,7 @@ CODES = {
     "slower": (["slower", "--baseline", "base"], 3, "TTFT p50 at 4 users: worse than the baseline"),
     "slower, within": (["slower", "--baseline", "base", "--margin", "90%"], 0, "GATE PASSED"),
     "faster": (["base", "--baseline", "slower"], 0, "GATE PASSED"),
+    "no objective": (["equal"], 0, "not checked: objectives: no objective was given (--slo)"),
     "invalid": (["interrupted"], 4, "GATE INVALID"),
     "other traffic": (
         ["other", "--baseline", "base"],

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from reports.__main__ import main
+from reports.wording import moment
 from tests.support.records import failed_record, make_record
 from tests.support.rendered_run import good
 from tests.support.report_runs import AWKWARD, eventful_run
@@ -108,6 +109,47 @@ def test_every_table_has_a_caption_and_heads(eventful):
         assert table.lstrip().startswith("<caption>")
         assert not re.search(r"<th(?! scope=)", table.replace("<thead", ""))
         assert len(re.findall(r"<tr", table.partition("<tbody>")[2])) <= table.count('scope="row"')
+
+
+def test_a_stage_has_its_number_and_its_queue_share_before_its_latency(eventful):
+    """Findings name stages by number; each row has a cell under every head."""
+    text = page_of(eventful)
+    table = text[text.index('id="stages"') : text.index('id="latency"')]
+    heads = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)", table)
+    rows = table.partition("<tbody>")[2].split("<tr")[1:]
+
+    assert ["users", "stage", "state", "held s", "queue share", "TTFT p50"] == heads[:6]
+    assert {len(heads)} == {len(re.findall(r"<t[hd][ >]", row)) for row in rows}
+
+
+def test_notices_are_counted_on_the_first_screen(tmp_path):
+    """A valid run of few samples has some, and a link to them."""
+    text = page_of(build_run(tmp_path / "r", numbered(good(40))))
+
+    assert "Nothing speaks against these figures; 2 notices under Validity." in answer_of(text)
+    assert '; <a href="#validity">2 notices</a>' in text
+
+
+def test_one_kind_of_answer_has_no_second_set_of_rows(tmp_path):
+    """Its percentiles are those of all."""
+    text = page_of(build_run(tmp_path / "r", numbered(good(5))))
+
+    assert ">all</td>" in text
+    assert ", streamed</td>" not in text
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("2026-11-30T16:18:18.669+00:00", "2026-11-30 16:18:18 UTC"),
+        ("2026-11-30T16:18:18+02:00", "2026-11-30T16:18:18+02:00"),
+        ("yesterday", "yesterday"),
+        (None, "–"),
+    ],
+)
+def test_moments_are_shown_to_the_second(stored, shown):
+    """Only those of UTC; anything else stays as it was stored."""
+    assert shown == moment(stored)
 
 
 def test_percentiles_stand_with_n_interval_and_star(tmp_path):

@@ -14,7 +14,7 @@ from reports.attempts import attempt_rows
 from reports.limits_text import found_table, limit_sentences, limit_values, load_table
 from reports.load import frame_of, load_run
 from reports.page import page
-from reports.plot_limits import draw_by_stage, draw_over_time
+from reports.plots.limits import draw_by_stage, draw_over_time
 from reports.rate_limits import buckets_of, rate_limits_of
 from reports.refusals import Cause, faces_of
 from tests.support.records import failed_record, make_record

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from metrics.outcome import Outcome
-from metrics.record import FIELD_NAMES
+from metrics.record import FIELD_NAMES, RequestRecord
 from metrics.run_files import RunFileError
 from reports.__main__ import main
 from reports.load import load_run
@@ -24,32 +25,35 @@ RECORDS = numbered([make_record(), failed_record(error_sample='=1+1, "a"\t名前
 def test_parquet_keeps_every_field(tmp_path):
     """Each field of each record, missing ones included, is the same after the change of form."""
     folder = build_run(tmp_path / "r", RECORDS)
-    before = load_run(folder).records
+    run = load_run(folder, whole_rows=True)
 
-    keep_as_parquet(folder, before)
+    keep_as_parquet(folder, run.records, run.unread)
 
     after = load_run(folder).records
     assert not (folder / "requests.jsonl").exists()
     assert list(FIELD_NAMES) == list(pd.read_parquet(folder / "requests.parquet").columns)
-    pd.testing.assert_frame_equal(before, after, check_dtype=False)
+    pd.testing.assert_frame_equal(run.records, after)
+    kept = pq.read_table(folder / "requests.parquet").to_pylist()
+    assert RECORDS == [RequestRecord.from_mapping(row) for row in kept]
 
 
 @pytest.mark.parametrize("fault", ["cannot write", "rows missing"])
 def test_the_lines_stay_until_the_parquet_is_whole(tmp_path, monkeypatch, fault):
     """A full disk, or a file that reads back short, leaves the lines where they are."""
     folder = build_run(tmp_path / "r", RECORDS)
-    records, whole = load_run(folder).records, pd.DataFrame.to_parquet
+    run, whole = load_run(folder, whole_rows=True), pq.ParquetWriter.write_table
 
-    def failing(self, path, **options):
+    def failing(writer, table):
         if fault == "cannot write":
             raise OSError("no space left on device")
-        whole(self.head(1), path, **options)
+        whole(writer, table.slice(0, 1))
 
-    monkeypatch.setattr(pd.DataFrame, "to_parquet", failing)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", failing)
 
     with pytest.raises(OSError, match=r"no space|not all rows"):
-        keep_as_parquet(folder, records)
+        keep_as_parquet(folder, run.records, run.unread)
     assert (folder / "requests.jsonl").exists()
+    assert not (folder / "requests.partial").exists()
     assert not (folder / "requests.parquet").exists()
 
 

@@ -94,7 +94,7 @@ def test_a_soak_that_scatters_too_much_claims_nothing():
 def drawn(report, run):
     """The axes of the first plot."""
     figure = Figure()
-    PLOTS["concurrency"](figure, report, run)
+    PLOTS["concurrency"].draw(figure, report, run)
     return figure.axes
 
 

@@ -241,7 +241,9 @@ def test_findings_are_on_every_face(tmp_path):
     assert "partial" in text
     assert "too_few_samples" in text
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert '<td class="left">partial</td><td class="left">invalid</td><td class="left">run' in page
+    cells = [("th", ' scope="row" class="left"', "partial")]
+    cells += [("td", ' class="left short"', text) for text in ("invalid", "run")]
+    assert "".join(f"<{tag}{attributes}>{text}</{tag}>" for tag, attributes, text in cells) in page
     assert "(&lt;stopped&gt;)" in page
     assert "(<stopped>)" not in page
 
