@@ -3,6 +3,8 @@
 LAG_LIMIT_S = 0.05
 LAG_SHARE_OF_TTFT = 0.1
 """A lag is small against a TTFT ten times as long, whatever its size."""
+NEAR_RATIO = 0.5
+"""Of the lag's limit: from here on a reader is told, though the figures stand."""
 CPU_LIMIT_RATIO = 0.9
 IDLE_RATIO = 0.4
 """A worker that used less of its core than this was late for want of it, most likely."""
@@ -23,13 +25,31 @@ def client_limit(
     """
     if cpu_mean is not None and cpu_mean > CPU_LIMIT_RATIO:
         return f"a worker used {cpu_mean:.0%} of its core (limit {CPU_LIMIT_RATIO:.0%})"
-    limit_s = max(LAG_LIMIT_S, LAG_SHARE_OF_TTFT * (ttft_s or 0.0))
+    limit_s = _lag_limit_s(ttft_s)
     if lag_p99_s is not None and lag_p99_s > limit_s:
         return (
             f"the event loop ran {1e3 * lag_p99_s:,.0f} ms late at p99 (limit "
             f"{1e3 * limit_s:,.0f} ms)"
         )
     return None
+
+
+def near_limit(lag_p99_s: float | None, ttft_s: float | None) -> str | None:
+    """That the loop's lateness is within its limit but above half of it; None when it is not.
+
+    Arguments as of ``client_limit``.
+    """
+    limit_s = _lag_limit_s(ttft_s)
+    if lag_p99_s is None or not NEAR_RATIO * limit_s < lag_p99_s <= limit_s:
+        return None
+    return (
+        f"the event loop ran {1e3 * lag_p99_s:,.0f} ms late at p99, near the limit of "
+        f"{1e3 * limit_s:,.0f} ms"
+    )
+
+
+def _lag_limit_s(ttft_s: float | None) -> float:
+    return max(LAG_LIMIT_S, LAG_SHARE_OF_TTFT * (ttft_s or 0.0))
 
 
 def standstill(lag_max_s: float | None, window_s: float | None) -> str | None:

@@ -62,19 +62,19 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     limits = _objectives(run, slo)
     seen = _examine(run)
     rows, client, totals, validity = seen.rows, seen.client, seen.totals, seen.findings
-    held = run.records[["user_class", *OF_COUNTS]][run.records["counted"]]
-    held_counts = counts_of(held)
     advice = more_levels(run.meta.get("shape"), bool(run.meta.get("search_ended")))
     knee = verdict(assess(knee_levels(run, rows, validity, limits)), *advice)
     rows = judged(rows, knee, validity, run.void_reasons)
     void = void_stages(validity)
     usable = [row for row in rows if row.stage not in void]
-    aside = run.records["phase"].isin([phase.value for phase in ASIDE])
-    figures = run.records[list(_OF_FIGURES)][~aside]
     sections = sections_of(run)
     ledger, rate_limits = ledger_of(run), rate_limits_of(run)
     cost = cost_of(run.records, run.meta, rows)
     rows = _with_limits(rows, rate_limits)
+    aside = run.records["phase"].isin([phase.value for phase in ASIDE])
+    figures = run.records[list(_OF_FIGURES)][~aside]
+    held = run.records[["user_class", *OF_COUNTS]][run.records["counted"]]
+    held_counts = counts_of(held)
     lengths = lengths_of(figures)
     latency = dict(latency_of(held))
     latency["chunk_gap_s"] = all_gaps(run.book)
@@ -103,7 +103,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
             *_remarks(totals, rows),
             *_short_answers(run, lengths),
             *own_bound_notices(run.meta, rows),
-            *client_notices(client),
+            *client_notices(client, rows),
         ),
         totals=totals,
         held=held_counts,

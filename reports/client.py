@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from metrics.client_limit import client_limit, standstill
+from metrics.client_limit import client_limit, near_limit, standstill
 from metrics.histogram import Histogram
 from metrics.outcome import ReadMode, StampSource
 from reports.load import SavedRun
@@ -17,6 +17,8 @@ from reports.wording import count, share, time_ms
 CHURN_RATIO = 0.1
 CHURN_MINIMUM = 5
 """Fewer connections than this are chance, whatever their share."""
+MERGED_RATIO = 0.01
+"""Of the first tokens: from here on those read with later ones can decide a TTFT's p99."""
 
 _OF_CLIENT = (
     *("streamed", "ttft_s", "schedule_delay_s", "connection_reused", "connections_opened"),
@@ -128,8 +130,18 @@ def _read_modes(streams: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def client_notices(rows: Sequence[ClientRow]) -> Iterator[str]:
+def client_notices(rows: Sequence[ClientRow], stages: Sequence[StageRow]) -> Iterator[str]:
     """What a reader must know of how the requests were timed."""
+    ttft_s = {stage.stage: stage.ttft.p50 for stage in stages}
+    for row in rows:
+        if row.limited is None and (near := near_limit(row.loop_lag_p99_s, ttft_s.get(row.stage))):
+            yield f"stage {row.stage + 1}: {near}; on a quieter client its figures may be lower"
+        if row.first_merged and row.first_merged > MERGED_RATIO * row.streams:
+            yield (
+                f"stage {row.stage + 1}: {row.first_merged:,} of {row.streams:,} first tokens were "
+                "read in one piece with later ones and bear their time: their TTFT is at most "
+                f"{time_ms(row.ttft_late_max_s)} too long"
+            )
     streams = sum(row.streams for row in rows)
     by_user = streams - sum(row.kernel_stamped for row in rows)
     if by_user:

@@ -112,3 +112,30 @@ def test_a_killed_run_still_tells_its_connections(tmp_path):
     )
     assert row.limited is None
     assert row.connections_churned is None
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "told"), [(0.024, False), (0.048, True), (0.06, False)], ids=["far", "near", "over"]
+)
+def test_a_client_near_its_limit_is_told_of(tmp_path, lag_s, told):
+    """48 ms of the allowed 50: the stage stands, with a notice; over it the finding says more."""
+    folder = watched(build_run(tmp_path / "r", numbered(good(3))), loop_lag_s=[lag_s])
+
+    notices = analyse(load_run(folder)).notices
+
+    assert told is any("48 ms late at p99, near the limit of 50 ms" in each for each in notices)
+
+
+def test_first_tokens_read_with_later_ones_are_a_notice_from_one_percent(tmp_path):
+    """One of three: its TTFT may be 168 ms too long; one of a hundred and one says nothing."""
+    merged = make_record(**KERNEL, read_mode=ReadMode.FULL, ttft_late_max_s=0.168)
+    whole = [make_record(**KERNEL, read_mode=ReadMode.FULL) for _ in range(100)]
+    few = build_run(tmp_path / "few", numbered([merged, *whole[:2]]))
+    many = build_run(tmp_path / "many", numbered([merged, *whole]))
+
+    told, untold = (analyse(load_run(folder)).notices for folder in (few, many))
+
+    (notice,) = [each for each in told if "in one piece" in each]
+    assert "stage 1: 1 of 3 first tokens" in notice
+    assert "at most 168 ms too long" in notice
+    assert not any("in one piece" in each for each in untold)
