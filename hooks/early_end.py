@@ -46,11 +46,15 @@ class EarlyEnds:
         if self._spend is not None:
             self._spend.accept(report["rows"])
 
-    def check(self, pending: int, phase: Mapping[str, Any] | None) -> None:
+    def check(
+        self, pending: int, phase: Mapping[str, Any] | None, unwritable: str | None = None
+    ) -> None:
         """End the run when it would cost more than its budget; asked about once a second.
 
-        ``phase`` is what was announced last.
+        ``phase`` is what was announced last, ``unwritable`` why records can be kept no longer.
         """
+        if unwritable is not None:
+            self._end(EarlyEnd(EndKind.DISK, f"records can be kept no longer: {unwritable}"))
         if self._spend is None or self._plan is None:
             return
         stop = self._spend.check(pending, phase)

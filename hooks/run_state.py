@@ -94,7 +94,7 @@ class RunState:
         if (why := report.get("spool_trouble")) and report["worker"] not in self._without_spool:
             self._without_spool.add(report["worker"])
             text = f"worker {report['worker']} cannot write its spool any more: {why}"
-            log.warning("%s; what it measures is kept here alone", text)
+            log.warning("%s; what it measures from now on is kept here alone", text)
             self.notices.append(text)
         if number := report.get("report"):
             self._reports.setdefault(report["worker"], Numbers()).add(number)

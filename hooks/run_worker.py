@@ -20,7 +20,7 @@ from hooks.client_health import (
     watch_loop_lag,
 )
 from hooks.health_series import HealthSeries
-from hooks.joining import Me, join, spool_path, trouble
+from hooks.joining import Me, join, sharing_of, spool_path, trouble
 from hooks.master_watch import MasterWatch
 from hooks.recorder import Recorder
 from hooks.run_options import read_text
@@ -60,6 +60,7 @@ class RunWorker:
         register(messages.ROLL_CALL, self._on_roll_call)
         register(messages.BEGIN, self._on_begin)
         register(messages.PHASE, self._on_phase)
+        register(messages.SHARE_ANEW, self._on_share_anew)
         register(messages.FINISH, self._on_finish, concurrent=True)
         events = environment.events
         events.request.add_listener(self._on_request)
@@ -194,6 +195,10 @@ class RunWorker:
         at_s = self._context.enter(stage, phase)
         self._recorder.mark(PhaseMark(self.worker_id, stage, phase, at_s, data["users"]))
 
+    def _on_share_anew(self, environment: Environment, msg: Any, **_: Any) -> None:
+        if self._context is not None and msg.data["run_id"] == self._context.run_id:
+            self._context.share_anew(sharing_of(msg.data, self._me))
+
     def _on_request(
         self,
         record: RequestRecord | None = None,
@@ -213,7 +218,7 @@ class RunWorker:
         context = self._context
         if self._distributed and context is not None and context.run_id == msg.data["run_id"]:
             # Ends with test_stop, which sends the last report.
-            self._runner.stop()
+            self._stop_users()
 
     def _on_test_stop(self, environment: Environment, **_: Any) -> None:
         self._send_final()
@@ -225,7 +230,7 @@ class RunWorker:
     def _on_quitting(self, environment: Environment, **_: Any) -> None:
         if self._distributed:
             if self._context is not None:
-                self._runner.stop()
+                self._stop_users()
             self._send_final()
             if environment.process_exit_code is None:
                 # Failed requests are the report's business, not a fault of this process.
@@ -242,7 +247,7 @@ class RunWorker:
         self._environment.process_exit_code = EXIT_MASTER_LOST
         was_asking = self._context is not None
         if was_asking:
-            self._runner.stop()
+            self._stop_users()
             self._send_final()
         if was_asking and self._spool is not None:
             log.error(
@@ -254,6 +259,11 @@ class RunWorker:
         else:
             log.error("this worker ends without its master; no run was under way")
         self._runner.greenlet.kill(block=False)
+
+    def _stop_users(self) -> None:
+        # A master that does not know of the end yet may send users meanwhile: they find no run.
+        CURRENT_RUN.context = None
+        self._runner.stop()
 
     def _send_final(self) -> None:
         report = self.take_report()

@@ -52,6 +52,10 @@ def _budget_spent(run: RunFacts) -> str | None:
     return run.ended_early if run.ended_by == "budget" else None
 
 
+def _disk_full(run: RunFacts) -> str | None:
+    return run.ended_early if run.ended_by == "disk" else None
+
+
 def _worker_lost(run: RunFacts) -> str | None:
     lost = run.lost_workers
     if not lost:
@@ -175,10 +179,18 @@ RUN_RULES: tuple[Rule[RunFacts], ...] = (
         _budget_spent,
     ),
     Rule(
+        "disk_full",
+        Severity.INVALID,
+        "records can be kept to the end of the plan",
+        "free space and run again; rows that are missing here are in the workers' spools: python "
+        "-m reports merge",
+        _disk_full,
+    ),
+    Rule(
         "worker_lost",
         Severity.INVALID,
         "no worker lost",
-        "see that worker's log, and run again",
+        "see that worker's log, add its spool (python -m reports merge RUN SPOOL), and run again",
         _worker_lost,
     ),
     Rule(

@@ -19,6 +19,8 @@ class EndKind(StrEnum):
     """The endpoint's quota is used up: no request can succeed any more."""
     REQUESTS = "requests"
     """All requests that were asked for are sent."""
+    DISK = "disk"
+    """Records can be kept no longer."""
 
 
 @dataclass(frozen=True, slots=True)

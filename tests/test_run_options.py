@@ -134,7 +134,16 @@ def test_what_locust_fills_in_was_not_given():
             {"shape": "knee", "run_time": 600, "search_requests": 50, "idle_before": "5s"},
             "searches up to 256 users, at most 50 requests, at most 600 s",
         ),
+        (
+            {"shape": "knee", "search_requests": 3000, "max_requests": 200},
+            "searches up to 256 users, at most 200 requests",
+        ),
         ({"shape": "constant", "num_users": 2}, "until stopped"),
+        ({"shape": "constant", "max_requests": 2000}, "until 2,000 requests are sent"),
+        (
+            {"shape": "constant", "run_time": 60, "settle": "0s", "max_requests": 200},
+            "about 61 s, at most 200 requests",
+        ),
         ({"shape": "ladder", "stages": "1", "hold": "10s", "settle": "3s"}, "about 14 s"),
     ],
 )

@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from hooks.absences import Absences
 from hooks.request_shares import RequestShares
 from hooks.roll_call import WallClock
 from hooks.suite_identity import (
@@ -164,16 +163,3 @@ def test_without_a_bound_nothing_is_used_up(runner):
     shares = RequestShares(runner)
     shares.begin("r", 0, ["a"])
     assert shares.used_up(set()) is None
-
-
-def test_a_worker_that_was_away_is_noted_where_it_went_and_where_it_came_back():
-    """Missed in stage 1, back in stage 3: stage 2 was planned without it."""
-    away, both, one = Absences(), {"a", "b"}, {"a"}
-    assert [] == away.check(both, both, 0, 0.0)
-    assert ["b"] == away.check(both, one, 1, 10.0)
-    assert [] == away.check(both, one, 1, 11.0)
-    assert [] == away.check(both, one, 2, 12.0)
-    assert [] == away.check(both, both, 3, 16.0)
-    assert [] == away.check(both, both, 4, 20.0)
-    assert [{"stage": 1, "missed_s": 6.0}, {"stage": 3, "missed_s": 6.0}] == away.of("b")
-    assert [] == away.of("a")

@@ -1,7 +1,6 @@
 """Faults of a fleet, held against the server's log: no request is lost, none is kept twice, no run
 hangs, and what was not as planned is said."""
 
-import contextlib
 import json
 import shutil
 import signal
@@ -11,68 +10,13 @@ from datetime import datetime
 import pytest
 
 from metrics.run_files import read_rows
-from tests.support.processes import ROOT, end, free_port, simulator, wait_until
-from tests.support.runs import Finished, run_headless, server_log, spooled, start_locust
+from tests.support.fleets import Fleet, ids
+from tests.support.processes import ROOT, simulator, wait_until
+from tests.support.runs import run_headless, server_log, spooled
 
 pytestmark = pytest.mark.live
 
 USERS = ("-u", "6", "-r", "6", "--settle", "0s", "--output-tokens", "16")
-
-
-class Fleet:
-    """A master and its workers as processes; what they print is in ``runs_dir``."""
-
-    def __init__(self, stack, runs_dir, *arguments, workers=2):
-        runs_dir.mkdir(parents=True, exist_ok=True)
-        self.runs_dir, self._stack = runs_dir, stack
-        self._port = free_port()
-        self.log = runs_dir / "locust.log"
-        self.workers = []
-        for _ in range(workers):
-            self.add_worker()
-        self.master = start_locust(
-            *("--master", "--headless", "--master-bind-port", self._port),
-            *("--expect-workers", workers, "--runs-dir", runs_dir, *arguments),
-            log=self.log,
-        )
-        stack.callback(end, self.master)
-
-    def add_worker(self, *arguments):
-        """One more, which looks for the master."""
-        log = self.runs_dir / f"worker-{len(self.workers)}.log"
-        worker = start_locust("--worker", "--master-port", self._port, *arguments, log=log)
-        self.workers.append(worker)
-        self._stack.callback(end, worker)
-        return worker
-
-    def wait_for(self, words, limit_s=60):
-        """Until the master has printed it."""
-        wait_until(lambda: words in self.log.read_text(), limit_s, words)
-
-    def told(self, worker):
-        """What a worker has printed."""
-        return (self.runs_dir / f"worker-{worker}.log").read_text()
-
-    def folder(self):
-        """Of the run."""
-        return next(self.runs_dir.glob("*/run.json")).parent
-
-    def finish(self, limit_s=90):
-        """The run, after its end."""
-        code = self.master.wait(limit_s)
-        return Finished(self.folder(), code, self.log.read_text(), 0.0)
-
-
-@pytest.fixture
-def stack():
-    """Ends what a test has started, the last first."""
-    with contextlib.ExitStack() as processes:
-        yield processes
-
-
-def ids(entries):
-    """Sorted, so that one that is there twice shows."""
-    return sorted(entry["request_id"] for entry in entries)
 
 
 def seconds_of(run):
@@ -153,7 +97,7 @@ def test_workers_end_within_seconds_of_a_killed_master(tmp_path, stack):
     gone_s = time.monotonic() - killed_s
 
     assert [1, 1] == codes
-    assert 4 < gone_s < 20
+    assert 4 < gone_s < 30, "Locust by itself goes on for 60 s"
     assert ids(server_log(log)) == spool_ids(fleet.folder())
     for number in (0, 1):
         told = fleet.told(number)

@@ -1,0 +1,1 @@
+"""Seeded faults in a running fleet, held against the simulator's log."""
