@@ -7,7 +7,7 @@ PORT ?= 8089
 SIM_PORT ?= 8000
 PROFILE ?= small
 
-.PHONY: help venv dev ramp test lint simulator ui bench knee-bench fleet-bench calibrate memory clean \
+.PHONY: help venv dev ramp test lint simulator ui bench knee-bench fleet-bench report-bench calibrate memory clean \
   fault-injections browser gateways checker walkthrough test-long
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make bench      the client against others, into docs/performance.md (13 minutes, needs gcc)"
 	@echo "make knee-bench the knee on servers whose knee is known, into docs/knee.md (3 minutes)"
 	@echo "make fleet-bench what workers and records cost the master, into docs/performance.md (5 minutes)"
+	@echo "make report-bench what reports of up to 1,000,000 requests take, into docs/performance.md (5 minutes)"
 	@echo "make walkthrough the pictures of docs/reading-a-report.md (5 minutes, needs Chromium)"
 	@echo "make calibrate  what this machine can do as a client"
 	@echo "make memory     what open streams and 200,000 requests hold in memory (3 minutes, needs gcc)"
@@ -62,6 +63,9 @@ knee-bench: venv
 
 fleet-bench: venv
 	@$(BIN)/python -m bench.fleet --write
+
+report-bench: dev
+	@$(BIN)/python -m bench.report --write
 
 calibrate: venv
 	@$(BIN)/python -m bench.calibrate

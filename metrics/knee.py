@@ -80,9 +80,11 @@ def verdict(
         if seen.ceiling is not None and seen.ceiling.users > seen.usable[-1].users:
             reason = f"at {seen.ceiling.users} users {seen.ceiling.detail}"
             return _answer(seen, side, seen.ceiling.status, reason)
+        is_lowest = all(seen.base.users <= one.users for one in seen.seen)
+        which = "the lowest level" if is_lowest else "the level with the soonest first tokens"
         reason = (
-            f"the lowest level has {seen.base.users} users, and nothing shows that it is free of "
-            f"a queue; {lower}"
+            f"{which} has {seen.base.users} users, and nothing shows that it is free of a queue; "
+            f"{lower}"
         )
         return _answer(seen, side, KneeStatus.UNRESOLVED, reason)
     if seen.estimate is not None:

@@ -1,13 +1,13 @@
 """Ceilings that are no queue: rate limits, caps on requests in flight, errors, the client."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
 
 from metrics.knee_level import Level
 from metrics.knee_result import Ceiling, KneeStatus
+from metrics.statistics import FloatArray
 
 CAP_SPREAD = 0.05
 """Standard deviation over mean of the requests in flight at 429s, below which they are a cap."""
@@ -52,39 +52,36 @@ def ceiling_of(levels: Sequence[Level]) -> Ceiling | None:
 
 
 def in_flight_at(
-    accepted_s: Sequence[tuple[float, float]], refused_s: Sequence[float]
+    accepted_s: Sequence[tuple[float, float]] | FloatArray, refused_s: Sequence[float]
 ) -> list[float]:
     """Accepted requests in flight at each refusal, from their begin and end on one clock.
 
     Requests still running at the end are not in the list, so only refusals that are older than
     the longest accepted request are counted.
     """
-    if not accepted_s:
+    spans = np.asarray(accepted_s, dtype=np.float64).reshape(-1, 2)
+    if not len(spans):
         return []
-    begins, ends = sorted(begin for begin, _ in accepted_s), sorted(end for _, end in accepted_s)
-    known_s = ends[-1] - max(end - begin for begin, end in accepted_s)
-    return [
-        float(bisect_right(begins, at_s) - bisect_right(ends, at_s))
-        for at_s in refused_s
-        if at_s <= known_s
-    ]
+    begins, ends = np.sort(spans[:, 0]), np.sort(spans[:, 1])
+    at_s = np.asarray(refused_s, dtype=np.float64)
+    at_s = at_s[at_s <= ends[-1] - (spans[:, 1] - spans[:, 0]).max()]
+    begun, ended = (np.searchsorted(times, at_s, side="right") for times in (begins, ends))
+    return [float(count) for count in begun - ended]
 
 
-def in_flight_shares(accepted_s: Sequence[tuple[float, float]]) -> list[float]:
+def in_flight_shares(accepted_s: Sequence[tuple[float, float]] | FloatArray) -> list[float]:
     """Shares of the time (0-1) with 0, 1, 2 ... accepted requests under way, from their spans."""
-    if not accepted_s:
+    spans = np.asarray(accepted_s, dtype=np.float64).reshape(-1, 2)
+    if not len(spans):
         return []
+    at_s, change = spans.T.ravel(), np.repeat((1, -1), len(spans))
     # An end and a begin at one instant are one request after the other.
-    changes = sorted([(begin, 1) for begin, _ in accepted_s] + [(end, -1) for _, end in accepted_s])
-    spent_s: dict[int, float] = {}
-    now, before_s = 0, changes[0][0]
-    for at_s, change in changes:
-        spent_s[now] = spent_s.get(now, 0.0) + at_s - before_s
-        now, before_s = now + change, at_s
-    whole_s = sum(spent_s.values())
-    if whole_s <= 0:
-        return []
-    return [spent_s.get(count, 0.0) / whole_s for count in range(max(spent_s) + 1)]
+    order = np.lexsort((change, at_s))
+    # What takes no time ends before it begins, and is under way for none.
+    under_way = np.maximum(np.cumsum(change[order])[:-1], 0)
+    spent_s = np.bincount(under_way, weights=np.diff(at_s[order]))
+    whole_s = float(spent_s.sum())
+    return [float(part) / whole_s for part in spent_s] if whole_s > 0 else []
 
 
 def passed_on_burst(level: Level, ceiling: Ceiling | None) -> bool:

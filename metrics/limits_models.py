@@ -59,13 +59,17 @@ def bucket_fill(trail: Trail, ledger: Ledger, per_s: float) -> tuple[Floats, Flo
     if not ledger.at_s.size or not np.isfinite(ledger.at_s[0]):
         return ledger.own, ledger.own
     at_s = np.where(np.isfinite(ledger.at_s), ledger.at_s, trail.last_s + 1e6)
-    # The waiting time of a queue with one server, as a running minimum instead of a loop.
-    balance = ledger.total[1:] - per_s * at_s
-    before_own = ledger.total[:-1] - per_s * at_s
-    debt = balance - np.minimum.accumulate(before_own)
     previous = np.maximum(ledger.before - 1, 0)
+    # The waiting time of a queue with one server, as a running minimum instead of a loop; wanted
+    # only where an attempt is judged, so the least of each stretch between these is enough.
+    places, place_of = np.unique(previous, return_inverse=True)
+    until = int(places[-1]) + 1
+    before_own = ledger.total[:until] - per_s * at_s[:until]
+    stretches = np.concatenate(([0], places[:-1] + 1))
+    lowest = np.minimum.accumulate(np.minimum.reduceat(before_own, stretches))
+    debt = ledger.total[places + 1] - per_s * at_s[places] - lowest
     drained = per_s * (trail.judged_s - at_s[previous])
-    owed = np.where(ledger.before > 0, np.maximum(debt[previous] - drained, 0.0), 0.0)
+    owed = np.where(ledger.before > 0, np.maximum(debt[place_of] - drained, 0.0), 0.0)
     spread = per_s * trail.slack_s
     charged = ledger.total[ledger.before]
     least = np.maximum(owed - (charged - ledger.early) - spread, 0.0) + ledger.own

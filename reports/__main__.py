@@ -27,6 +27,7 @@ from reports.faces.compat_command import compat_command
 from reports.faces.slowest import slowest_command
 from reports.level_table import COLUMNS, read_level_table
 from reports.load import load_run
+from reports.memory import use_system_memory
 from reports.merge import merge
 from reports.model import ExitCode
 from reports.render import render_run
@@ -36,6 +37,7 @@ from reports.stages import no_levels
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     words = sys.argv[1:] if arguments is None else arguments
+    use_system_memory()
     try:
         if words[:1] == ["knee"]:
             return _explain_knee(words[1:])

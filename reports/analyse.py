@@ -37,6 +37,7 @@ from reports.ledger_text import ledger_sentences, ledger_values
 from reports.limits_answer import opening_sentences
 from reports.limits_text import limit_sentences, limit_values, limited_by
 from reports.load import SavedRun
+from reports.memory import give_back
 from reports.model import ClientRow, Lengths, RunReport, StageRow, Throughput
 from reports.own_bound import own_bound_notices
 from reports.rate_limits import RateLimits, rate_limits_of
@@ -61,6 +62,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     """
     limits = _objectives(run, slo)
     seen = _examine(run)
+    give_back()
     rows, client, totals, validity = seen.rows, seen.client, seen.totals, seen.findings
     advice = more_levels(run.meta.get("shape"), bool(run.meta.get("search_ended")))
     knee = verdict(assess(knee_levels(run, rows, validity, limits)), *advice)
@@ -71,6 +73,7 @@ def analyse(run: SavedRun, slo: str | None = None) -> RunReport:
     ledger, rate_limits = ledger_of(run), rate_limits_of(run)
     cost = cost_of(run.records, run.meta, rows)
     rows = _with_limits(rows, rate_limits)
+    give_back()
     aside = run.records["phase"].isin([phase.value for phase in ASIDE])
     figures = run.records[list(_OF_FIGURES)][~aside]
     held = run.records[["user_class", *OF_COUNTS]][run.records["counted"]]

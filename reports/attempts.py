@@ -10,6 +10,7 @@ from metrics.limits_attempts import LET_IN, TOLD, Attempts, Bools, Floats, known
 from metrics.outcome import Outcome
 from metrics.record import SEVERAL
 from reports.ledger import REFUSALS, lost_values
+from reports.memory import give_back
 from reports.windows import of_workers
 
 _ALIGNED = "The workers' clocks are aligned by the wall-clock time of each one's first request"
@@ -42,6 +43,7 @@ def attempt_rows(
     rows["at_s"] = rows["sent_s"] + offsets_s
     # Two clock readings may round past each other.
     rows["over_s"] = np.maximum(rows["over_s"] + offsets_s, rows["at_s"])
+    give_back()
     order = np.argsort(rows["at_s"].to_numpy(), kind="stable")
     rows = rows.iloc[order]
     rows.index = pd.RangeIndex(len(rows))
@@ -50,7 +52,9 @@ def attempt_rows(
 
 def _rows(records: pd.DataFrame) -> pd.DataFrame:
     """The last attempts of all requests, and before them those that were lost."""
-    made = records[records["attempts"] > 0].reset_index(drop=True)
+    sent = records["attempts"] > 0
+    # Where all were sent no copy is needed, which is the larger part of the rows' memory.
+    made = records if sent.all() else records[sent].reset_index(drop=True)
     again, lost_sent_s = lost_values(made, "lost_sent_s")
     _, lost_end_s = lost_values(made, "lost_end_s")
     _, status = lost_values(made, "lost_status")

@@ -137,7 +137,7 @@ class Ledger:
 
 def ledger_of(run: SavedRun) -> Ledger:
     """The books of a run from its records."""
-    records = run.records
+    records = run.records[list(_OF_BOOKS)]
     mean_prompt = mean_prompt_tokens(records)
     plan = plan_of(run)
     stages = planned_stages(run)
@@ -154,7 +154,6 @@ def ledger_of(run: SavedRun) -> Ledger:
 def _row(
     records: pd.DataFrame, prompt_tokens_mean: float | None, load: str, stage: int | None = None
 ) -> LedgerRow:
-    records = records[list(_OF_BOOKS)]
     ok, sent = succeeded(records), records[records["attempts"] > 0]
     retried = records[records["attempts"] > 1]
     waits_s = retried["retry_wait_s"].dropna().to_numpy()

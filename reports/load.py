@@ -26,9 +26,10 @@ from metrics.run_files import (
 )
 from metrics.stage import Phase, PhaseMark
 from metrics.tally import TallyBook
+from reports.memory import give_back
 from reports.parquet import read_parquet
 from reports.row_columns import FLAGS, NUMBERS, READ_NAMES, WHOLE
-from reports.row_lines import start_order, table_of_lines, table_of_records
+from reports.row_lines import TRIMMED, start_order, table_of_lines, table_of_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +142,17 @@ def _frame(columns: dict[str, pa.ChunkedArray], names: Sequence[str]) -> pd.Data
     found = {}
     for name in list(columns):
         column = columns.pop(name)
+        if not len(columns) % TRIMMED:
+            give_back()
         if pa.types.is_list(column.type):
             found[name] = _tuples(column)
             continue
         if pa.types.is_dictionary(column.type):
             column = column.cast(pa.string())
         found[name] = column.to_pandas(types_mapper=_TYPES.get)
-    return complete_columns(pd.DataFrame(found, copy=False), names)
+    frame = pd.DataFrame(found, copy=False)
+    found.clear()
+    return complete_columns(frame, names)
 
 
 _TYPES = {pa.int64(): pd.Int64Dtype()}

@@ -98,8 +98,14 @@ def read_parquet(path: Path, names: Sequence[str] = FIELD_NAMES) -> pa.Table:
         ValueError: it is no Parquet file.
         RunFileError: it was written by a newer version.
     """
-    schema = pq.read_schema(path)
+    # Not by way of data sets, whose modules alone are some 20 MB.
+    with pq.ParquetFile(path) as file:
+        return _read(file, path, names)
+
+
+def _read(file: pq.ParquetFile, path: Path, names: Sequence[str]) -> pa.Table:
+    schema = file.schema_arrow
     found = (schema.metadata or {}).get(SCHEMA_KEY)
     if found is not None:
         check_schema(found.decode("utf-8", "replace"), REQUESTS_SCHEMA, str(path))
-    return pq.read_table(path, columns=[name for name in names if name in schema.names])
+    return file.read([name for name in names if name in schema.names], use_threads=False)

@@ -30,6 +30,7 @@ from reports.faces.stage_csv import summary_csv
 from reports.faces.summary import summary_json
 from reports.faces.terminal import print_report
 from reports.load import SavedRun, load_run
+from reports.memory import give_back
 from reports.model import ExitCode, RunReport
 from reports.page import page
 from reports.parquet import keep_as_parquet
@@ -69,9 +70,13 @@ def render_run(folder: Path, out: TextIO, slo: str | None = None, quiet: bool = 
         run = replace(run, unread=None)
         progress.step("figures")
         report = analyse(run, slo)
+        give_back()
         failed |= _write_all(folder, run, report, progress)
     if not quiet:
         failed |= _attempt("table", lambda: print_report(report, out, folder))
+    if failed and not quiet:
+        again = f"python -m reports {folder}"
+        print(f"not all of it could be written; with room for it, run: {again}", file=out)
     return int(ExitCode.ERROR) if failed else int(report.exit_code)
 
 

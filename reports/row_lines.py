@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from metrics.record import FIELD_NAMES, RequestRecord
 from metrics.run_files import RunFileError, read_lines, read_rows
-from reports.row_columns import ONE_OF, ROW_TYPES
+from reports.memory import give_back
+from reports.row_columns import ONE_OF, ROW_TYPES, WHOLE
 
-AT_ONCE = 5_000
+TRIMMED = 8
+"""After so many columns what they left free goes back to the system."""
+AT_ONCE = 1_000
 """Rows that are objects at one time."""
-PUT_TOGETHER = 20
+PUT_TOGETHER = 50
 """So many parts are joined as they come: small pieces of memory, once freed, are of little use."""
 _DEFAULTS = {f.name: f.default for f in fields(RequestRecord) if f.default is not MISSING}
 _VALUES = {name: {str(one) for one in kind} for name, kind in ONE_OF.items()}
@@ -103,6 +106,9 @@ def _table_of_rows(
         if rows and name not in columns and name not in _DEFAULTS:
             raise _OutOfTheOrdinary
         values = columns.get(name) or [_DEFAULTS.get(name)] * len(rows)
+        # Arrow would cut a number down to a whole one.
+        if name in WHOLE and not {int, type(None)}.issuperset(map(type, values)):
+            raise _OutOfTheOrdinary(f"{name} is not a whole number")
         array = pa.array(values, type=ROW_TYPES[name])
         known = _VALUES.get(name)
         if known and not known.issuperset(array.dictionary.to_pylist()):
@@ -144,7 +150,8 @@ def _in_order(table: pa.Table) -> pa.Table:
     while table.num_columns:
         columns.append(table.column(0).take(order).combine_chunks())
         table = table.remove_column(0)
-    pa.default_memory_pool().release_unused()
+        if not table.num_columns % TRIMMED:
+            give_back()
     return pa.table(columns, names=names)
 
 

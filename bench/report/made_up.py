@@ -4,6 +4,7 @@ Eight levels, from a quarter of the endpoint's slots to three times as many user
 Rows and tallies go through the workers' recorder and the master's folder, as in a real run.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -51,7 +52,7 @@ class Size:
     @property
     def slots(self) -> int:
         """More requests are of a larger endpoint and of a longer run."""
-        return max(8, round(self.requests**0.5 / 2))
+        return max(8, round(math.sqrt(self.requests) / 2))
 
     @property
     def hold_s(self) -> float:
@@ -71,10 +72,10 @@ def make_run(runs_dir: Path, requests: int) -> Path:
     recorders = {worker: Recorder(None) for worker in WORKERS}
     book, marks = TallyBook(), list(_marks(stages, size.hold_s))
     _add_health(recorders, stages, rng)
-    gaps = [np.abs(rng.normal(0.028, 0.004, GAPS)) for _ in range(20)]
+    gaps = [np.abs(rng.normal(0.028, 0.004, GAPS)).tolist() for _ in range(20)]
     waiting = 0
     for number, record in enumerate(_records(size, stages, rng)):
-        recorders[record.worker].add(record, gaps[number % len(gaps)] if record.chunks else ())
+        recorders[record.worker].add(record, gaps[number % len(gaps)] if record.chunks else [])
         waiting += 1
         if waiting == AT_ONCE:
             _hand_on(recorders, folder, book)

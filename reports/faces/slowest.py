@@ -55,9 +55,10 @@ def _traced(meta: Mapping[str, Any]) -> bool:
 
 def _names(run: SavedRun) -> pd.DataFrame:
     wanted = [*_KEY, *_NAMES]
-    table = run.rows
-    if table is None:
-        table = read_parquet(run.folder / REQUESTS_PARQUET, wanted)
+    if run.unread is not None:
+        names = run.unread.select(["served_by", "request_id"]).to_pandas()
+        return run.records[[*_KEY, "started_at"]].join(names)
+    table = read_parquet(run.folder / REQUESTS_PARQUET, wanted)
     here = table.select([name for name in wanted if name in table.column_names])
     return here.to_pandas().reindex(columns=wanted).astype({"sequence": "Int64"})
 

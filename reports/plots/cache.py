@@ -24,7 +24,8 @@ def missing(report: RunReport, run: SavedRun) -> str | None:
 
 def _told(run: SavedRun) -> pd.DataFrame:
     """The successes whose server told of its cache."""
-    return succeeded(run.records).dropna(subset=["cached_tokens", "prompt_tokens"])
+    wanted = run.records[["outcome", "started_s", "cached_tokens", "prompt_tokens"]]
+    return succeeded(wanted).dropna(subset=["cached_tokens", "prompt_tokens"])
 
 
 def draw(figure: Figure, report: RunReport, run: SavedRun) -> None:

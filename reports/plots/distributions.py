@@ -32,7 +32,8 @@ def draw(figure: Figure, report: RunReport, run: SavedRun) -> None:
     """First tokens above, whole answers below, on an axis that gives the tail its room."""
     upper, lower = figure.subplots(2, 1)
     rows = _chosen(report)
-    held = succeeded(run.records[run.records["counted"]])
+    records = run.records[["stage", "streamed", "outcome", "ttft_s", "tpot_s", "e2e_latency_s"]]
+    held = succeeded(records[run.records["counted"]])
     for axes, name, column in (
         (upper, "TTFT (s)", "ttft_s"),
         (lower, "whole answer (s)", "e2e_latency_s"),

@@ -39,7 +39,7 @@ def draw(figure: Figure, report: RunReport, run: SavedRun) -> None:
     upper.set_ylabel("TTFT (s)")
     lower.set_ylabel("whole answer (s)")
     lower.set_xlabel(AXIS)
-    ok = succeeded(run.records)
+    ok = succeeded(run.records[["outcome", "started_s", "ttft_s", "user_latency_s"]])
     if not len(ok):
         nothing(upper)
         nothing(lower)
@@ -120,7 +120,7 @@ def _cells(chosen: np.ndarray, columns: Floats, rows: Floats) -> Path | None:
 
 def sentence(report: RunReport, run: SavedRun) -> str:
     """What the plot shows, with figures."""
-    ok = succeeded(run.records)
+    ok = succeeded(run.records[["outcome", "started_s", "ttft_s", "user_latency_s"]])
     if not len(ok):
         return "No request succeeded, so there is no latency to draw."
     text = f"{count(len(ok), 'request')} that succeeded, all of them drawn"

@@ -15,6 +15,7 @@ from reports.loads import mark_text
 from reports.model import RunReport
 from reports.plot_style import HATCHES, INK, LINE, MUTED, name_span
 from reports.stage_state import StageState, states_of
+from reports.windows import of_workers
 
 AXIS = "seconds since the first worker joined"
 MOST_NAMES = 12
@@ -35,7 +36,7 @@ class StageSpan:
 def shifts_s(run: SavedRun) -> Floats:
     """What to add to each record's own clock, in seconds."""
     offsets_s = clock_offsets_s(run.records, wall_offsets_s_of(run.meta))
-    return run.records["worker"].map(offsets_s).astype("float64").fillna(0.0).to_numpy()
+    return np.nan_to_num(of_workers(run.records["worker"], offsets_s))
 
 
 def edges_s(run: SavedRun) -> Floats:

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
+from bench.report.made_up import make_run
+from bench.report.measure import measure_report
+from metrics.run_files import REQUESTS_PARQUET
 from reports.analyse import analyse
 from reports.load import complete_columns, load_run
 from reports.page import page
@@ -60,6 +64,19 @@ def test_O10_ten_times_the_requests_are_no_larger_page(tmp_path):
     assert 7 == large.count("<svg")
     assert len(large.encode()) < MOST_BYTES
     assert len(large) < 1.5 * len(small)
+
+
+@pytest.mark.long
+def test_O10_a_report_of_50_000_requests_takes_under_300_mb(tmp_path):
+    """Its peak resident memory, from the lines of a run and again from Parquet; all is written."""
+    folder = make_run(tmp_path, 50_000)
+
+    for source in ("lines", "Parquet"):
+        measured = measure_report(folder, 50_000, source)
+
+        assert measured.peak_bytes < 300e6, source
+        assert measured.page_bytes < MOST_BYTES
+        assert 50_000 == pq.read_metadata(folder / REQUESTS_PARQUET).num_rows
 
 
 @pytest.mark.long
