@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Collection
+from functools import partial
+from typing import TypeGuard
 
 import gevent
 from locust import User
@@ -47,32 +49,69 @@ def take_back(runner: Runner, refused: Collection[str] = ()) -> None:
         dispatcher.add_worker(node)
 
 
-def leave_out(runner: Runner, client_id: str) -> None:
-    """Have no users dispatched to this worker any more, and those it had to the others."""
+def leave_out(runner: Runner, client_id: str) -> bool:
+    """Have no users dispatched to this worker any more; whether it had been given any.
+
+    Those that it had are the others' once they are handed out anew.
+    """
+    if not isinstance(runner, MasterRunner) or (dispatcher := runner._users_dispatcher) is None:
+        return False
+    if client_id not in {node.id for node in dispatcher._worker_nodes}:
+        return False
+    dispatcher.remove_worker(runner.clients[client_id])
+    return bool(dispatcher._worker_nodes)
+
+
+def take_in(runner: Runner, client_ids: Collection[str]) -> None:
+    """Have users dispatched to these workers too, once they are handed out anew."""
     if not isinstance(runner, MasterRunner) or (dispatcher := runner._users_dispatcher) is None:
         return
-    if client_id not in {node.id for node in dispatcher._worker_nodes}:
-        return
-    dispatcher.remove_worker(runner.clients[client_id])
-    if dispatcher._worker_nodes and runner.state == STATE_RUNNING:
-        # Not here: it waits for the workers, whose messages this greenlet may be the one to read.
-        gevent.spawn(runner.start, runner.target_user_count, runner.spawn_rate)
+    for client_id in sorted(client_ids):
+        dispatcher.add_worker(runner.clients[client_id])
+
+
+def hand_out_anew(runner: Runner) -> bool:
+    """Have Locust share the users out again, unless it is at it; whether that was begun."""
+    if not _hands_out_nothing(runner):
+        return False
+    # Not here: it waits for the workers, whose messages this greenlet may be the one to read.
+    gevent.spawn(_hand_out, runner)
+    return True
+
+
+def _hand_out(runner: MasterRunner) -> None:
+    # A stage may have begun in between, or the run ended: its number of users is the right one.
+    if _hands_out_nothing(runner):
+        runner.start(runner.target_user_count, runner.spawn_rate)
+
+
+def _hands_out_nothing(runner: Runner) -> TypeGuard[MasterRunner]:
+    if not isinstance(runner, MasterRunner):
+        return False
+    return bool(runner.state == STATE_RUNNING and runner.spawning_completed)
 
 
 def dispatch_only_to(runner: Runner, client_ids: Collection[str]) -> None:
-    """Have the users of the run that begins now dispatched to these workers alone."""
+    """Have users of the run that begins now dispatched to these workers alone.
+
+    ``client_ids`` may grow while the run goes on.
+    """
     if not isinstance(runner, MasterRunner):
         return
-    nodes = [node for node in runner.clients.values() if node.id in client_ids]
-    make = runner.environment.dispatcher_class
-    runner._users_dispatcher = make(worker_nodes=nodes, user_classes=runner.user_classes)
+    here = set(fleet_of(runner)) & set(client_ids)  # one may have gone missing since it was asked
+    nodes = [node for node in runner.clients.values() if node.id in here]
+    make = partial(MembersDispatcher, members=client_ids)
+    runner.environment.dispatcher_class = make  # type: ignore[assignment]
+    if nodes:
+        runner._users_dispatcher = make(worker_nodes=nodes, user_classes=runner.user_classes)
 
 
 class MembersDispatcher(UsersDispatcher):
-    """Locust's dispatcher, for a run whose users stay with those that began it.
+    """Locust's dispatcher, for a run whose users stay with those that take part in it.
 
-    Locust shares users out anew whenever a worker comes. One that joins an open loop late has no
-    share of its schedule: a user would find nothing to send there, and be missing where it was.
+    Locust shares users out anew whenever a worker comes, before anybody knows whether it can take
+    part. One that can't would keep its users idle, and they would be missing where they were; so
+    would those of one that joins an open loop late, for it has no share of the schedule.
     """
 
     def __init__(
@@ -81,7 +120,7 @@ class MembersDispatcher(UsersDispatcher):
         user_classes: list[type[User]],
         members: Collection[str],
     ) -> None:
-        self._members = frozenset(members)
+        self._members = members
         here = [node for node in worker_nodes if node.id in self._members]
         super().__init__(here or worker_nodes, user_classes)
 

@@ -78,6 +78,11 @@ class RollCall:
                     self._came.wait()
             asked = set(self._present)
 
+    @property
+    def sound(self) -> set[str]:
+        """Those that have answered that they can take part, by client id."""
+        return self._present - set(self.troubles)
+
     def ask(self, question: dict[str, Any], client_id: str) -> None:
         """Ask one worker without waiting."""
         self._runner.send_message(

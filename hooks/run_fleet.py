@@ -10,7 +10,15 @@ from locust.runners import MasterRunner, Runner
 
 from hooks import messages
 from hooks.absences import Absences
-from hooks.fleet import alive_workers, dispatch_only_to, fleet_of, leave_out, take_back
+from hooks.fleet import (
+    alive_workers,
+    dispatch_only_to,
+    fleet_of,
+    hand_out_anew,
+    leave_out,
+    take_back,
+    take_in,
+)
 from hooks.request_shares import RequestShares
 from hooks.roll_call import RollCall
 from hooks.run_options import read_text
@@ -39,6 +47,9 @@ class RunFleet:
         self._state: RunState | None = None
         self._joinable = False
         self._refused: set[str] = set()
+        self._admitted: set[str] = set()
+        """The client ids of those that may be given users."""
+        self._users_missing = False
         self.members: list[str] = []
         """The client ids of those that share the run's schedule, in the order of their shares."""
         runner.register_message(messages.HELLO, self._on_hello)
@@ -68,8 +79,9 @@ class RunFleet:
         """Tell all that take part that the run begins."""
         self._state, self._joinable = state, True
         self._schedule.begin(state.run_id, state.settings.shape, self.members)
-        if self._refused:
-            dispatch_only_to(self._runner, self.members)
+        self._admitted, self._users_missing = set(self.members), False
+        if not self._schedule.is_followed:
+            dispatch_only_to(self._runner, self._admitted)
         self._shares.begin(state.run_id, state.settings.max_requests, self.members)
         self._begin = {
             **self._question,
@@ -94,7 +106,8 @@ class RunFleet:
 
     def enter(self, phase: dict[str, Any]) -> None:
         """Tell all that a phase begins."""
-        strangers = self._schedule.strangers(fleet_of(self._runner))
+        fleet = fleet_of(self._runner)
+        strangers = self._schedule.strangers(fleet) | (set(fleet) - self._admitted)
         take_back(self._runner, self._refused | strangers)
         self._schedule.enter(phase)
         self._runner.send_message(messages.PHASE, phase)
@@ -108,7 +121,7 @@ class RunFleet:
         stage = phase["stage"] if phase is not None else None
         for client_id in self._refused:
             # Its heartbeat after a silence has Locust give it users again.
-            leave_out(self._runner, client_id)
+            self._users_missing |= leave_out(self._runner, client_id)
         missed = self._absences.check(state.heard_in, self.alive(), stage, time.monotonic())
         for worker in missed:
             log.warning("worker %s is silent or gone: its part of the load is not run", worker)
@@ -116,11 +129,28 @@ class RunFleet:
             state.away[worker] = self._absences.of(worker)
         self._note_clocks()
         alive = set(fleet_of(self._runner)) - self._refused
+        self._admit(alive)
         self._schedule.check(alive)
         why = self._shares.used_up(alive)
         if why is not None and state.plan.ended_early is None:
             log.info("the run ends: %s", why)
             state.plan.end(EarlyEnd(EndKind.REQUESTS, why))
+
+    def _admit(self, alive: set[str]) -> None:
+        """Give users to those that came late and can take part, and ask those that have not said.
+
+        One that came during the roll call was not asked: no run had begun that it could join.
+        """
+        late = alive - self._admitted
+        for client_id in late - self._roll_call.sound:
+            self._welcome(client_id)
+        came = late & self._roll_call.sound
+        self._admitted |= came
+        if came and not self._schedule.is_followed:
+            take_in(self._runner, came)
+            self._users_missing = True
+        if self._users_missing and hand_out_anew(self._runner):
+            self._users_missing = False
 
     def end(self) -> None:
         """The run ends: nobody joins it any more."""
@@ -163,7 +193,8 @@ class RunFleet:
             return
         state.notices.append(text)
         self._refused.add(client_id)
-        leave_out(self._runner, client_id)
+        self._admitted.discard(client_id)
+        self._users_missing |= leave_out(self._runner, client_id)
         if not set(fleet_of(self._runner)) - self._refused:
             log.error("no worker is left that can take part: the run ends")
             headless = bool(getattr(self._environment.parsed_options, "headless", False))

@@ -7,7 +7,6 @@ tell them from which second of it on who shares it.
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import gevent
@@ -15,7 +14,7 @@ from locust.env import Environment
 from locust.runners import STATE_RUNNING, MasterRunner, Runner
 
 from hooks import messages
-from hooks.fleet import MembersDispatcher, dispatch_only_to
+from hooks.fleet import dispatch_only_to
 from metrics.stage import COLD_STAGE, Phase
 
 NOTICE_S = 3.0
@@ -45,10 +44,13 @@ class ScheduleShares:
         self._members = tuple(members) if shape in OPEN_LOOPS else ()
         self._sharing, self._users_missing = self._members, False
         self._environment.dispatcher_class = self._locusts_dispatcher
-        if self._members and isinstance(self._runner, MasterRunner):
-            dispatcher = partial(MembersDispatcher, members=self._members)
-            self._environment.dispatcher_class = dispatcher  # type: ignore[assignment]
+        if self._members:
             dispatch_only_to(self._runner, self._members)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the run has a schedule: its users stay with those that share it."""
+        return bool(self._members)
 
     def enter(self, phase: Mapping[str, Any]) -> None:
         """A phase was announced: a stage's schedule begins with its first one after the ramp."""

@@ -1,10 +1,12 @@
 """Which workers Locust sends users to, and those that it forgot."""
 
+from types import SimpleNamespace
+
 from locust import User
 from locust.dispatch import UsersDispatcher
 from locust.runners import STATE_MISSING, STATE_RUNNING, MasterRunner, WorkerNode, WorkerNodes
 
-from hooks.fleet import fleet_of, take_back
+from hooks.fleet import dispatch_only_to, fleet_of, take_back, take_in
 
 
 class Asks(User):
@@ -71,3 +73,29 @@ def test_nothing_is_done_between_runs():
     take_back(fleet)
 
     assert ["a", "b"] == fleet_of(fleet)
+
+
+def test_whoever_comes_is_given_no_users_before_it_is_a_member():
+    """Locust gives every worker its part as it connects, also one that cannot take part."""
+    fleet, members = Fleet(), {"a"}
+    fleet.environment = SimpleNamespace(dispatcher_class=UsersDispatcher, user_classes=[Asks])
+    dispatch_only_to(fleet, members)
+    assert {"a": 4} == fleet.dispatch(4)
+    fleet._users_dispatcher.add_worker(fleet.clients["b"])  # Locust's own reaction
+    assert {"a": 4} == fleet.dispatch(4)
+
+    members.add("b")
+    take_in(fleet, {"b"})
+
+    assert {"a": 2, "b": 2} == fleet.dispatch(4)
+
+
+def test_a_member_that_is_missing_as_the_run_begins_is_given_no_users():
+    """It was there when the fleet was called, and died since."""
+    fleet = Fleet()
+    fleet.environment = SimpleNamespace(dispatcher_class=UsersDispatcher, user_classes=[Asks])
+    fleet.clients["b"].state = STATE_MISSING
+
+    dispatch_only_to(fleet, {"a", "b"})
+
+    assert {"a": 4} == fleet.dispatch(4)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from settings import Settings, SettingsError
 from users.proxy import Proxy, choose_proxy
@@ -20,11 +21,15 @@ KEY_FILE_VARIABLE = "SWARMGAUGE_API_KEY_FILE"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The key, the header values and the proxy of this process; never printed, never sent."""
+    """The key, the header values and the proxy of this process; never printed, never sent.
+
+    ``query`` is that of the endpoint's URL: some endpoints want their key there.
+    """
 
     api_key: str | None
     headers: tuple[tuple[str, str], ...]
     proxy: Proxy | None = None
+    query: str = ""
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -36,6 +41,8 @@ class Secrets:
         values |= {value.removeprefix("Bearer ") for value in values}
         values |= {self.api_key} if self.api_key else set()
         values |= set(self.proxy.secrets) if self.proxy else set()
+        values |= {value for _, value in parse_qsl(self.query)}
+        values |= {part.partition("=")[2] for part in self.query.split("&")}
         return tuple(sorted((v for v in values if len(v) >= 4), key=len, reverse=True))
 
     def request_headers(self) -> dict[str, str]:
@@ -67,7 +74,7 @@ def load_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
     if api_key is not None:
         _sendable(api_key, "the API key")
     proxy = choose_proxy(settings.proxy, settings.endpoint, environ)
-    return Secrets(api_key, tuple(headers), proxy)
+    return Secrets(api_key, tuple(headers), proxy, settings.endpoint.query)
 
 
 def _sendable(value: str, where: str) -> str:

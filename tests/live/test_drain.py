@@ -19,7 +19,12 @@ ENDLESS_S = 120
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
-def test_L08_streams_without_end_are_cancelled_and_the_run_leaves(tmp_path):
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param(0, marks=pytest.mark.long), 2],
+    ids=["one process", "two workers"],
+)
+def test_L08_streams_without_end_are_cancelled_and_the_run_leaves(tmp_path, workers):
     """5 s, 2 s of drain, a token each 100 ms without end: cut before 9 s, as cancelled ones."""
     quick = answer(HEAD + R + C("a"), (500, C("b") + F() + U(3, 2) + D), end="close")
     tokens = ((at_ms, C("x")) for at_ms in range(100, ENDLESS_S * 1000, 100))
@@ -30,6 +35,7 @@ def test_L08_streams_without_end_are_cancelled_and_the_run_leaves(tmp_path):
             *("--host", server.url, "--model", "m", "--no-preflight"),
             *("-u", USERS, "-r", USERS, "-t", f"{RUN_S}s", "--settle", "0s"),
             *("--stop-timeout", DRAIN_S),
+            workers=workers,
         )
         asked, written = server.events("request"), server.events("write")
 

@@ -12,14 +12,11 @@ from tests.support.namespaces import ENDPOINT, INSIDE, MASTER, Wire, why_not
 from tests.support.processes import simulator
 from tests.support.runs import server_log, spooled
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 STOPS_WITHIN_S = 12
 """5 s of silence while it is awake, and as much again for a busy machine."""
 CABLE, NETWORK = "a cut cable", "another network"
-BOTH = pytest.mark.parametrize(
-    "how", [CABLE, pytest.param(NETWORK, marks=pytest.mark.long)], ids=str
-)
 
 
 def spool_ids(folder):
@@ -48,7 +45,7 @@ def fleet_of_two(stack, tmp_path, how, seconds):
     return fleet, line, log
 
 
-@BOTH
+@pytest.mark.parametrize("how", [CABLE, NETWORK])
 def test_a_worker_cut_off_for_good_drains_and_leaves(stack, tmp_path, how):
     """Seconds later it sends nothing more, ends with 1 and says where its requests are; the master
     goes on with the other to the plan's end, the stage is void, and a merge has every request of
@@ -76,7 +73,6 @@ def test_a_worker_cut_off_for_good_drains_and_leaves(stack, tmp_path, how):
     assert ids(asked) == sorted(merged.request_id)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", [CABLE, NETWORK])
 def test_a_worker_cut_off_for_three_seconds_comes_back(stack, tmp_path, how):
     """It goes on as if nothing had been: nobody takes anyone for lost, and every request of the

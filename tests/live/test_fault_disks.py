@@ -12,7 +12,7 @@ from tests.support.fleets import Fleet, ids
 from tests.support.processes import simulator
 from tests.support.runs import server_log, spooled
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 LOAD = ("-u", "6", "-r", "6", "--settle", "0s", "--output-tokens", "4", "-t", "60s")
 ROOM_BYTES = 150_000
@@ -48,7 +48,6 @@ def test_a_full_disk_at_the_master_ends_the_run_and_loses_nothing(tmp_path, stac
     assert len(asked) == run.summary["totals"]["planned"]
 
 
-@pytest.mark.long
 def test_a_full_disk_at_a_worker_is_told_and_costs_no_record(tmp_path, stack):
     """Its spool ends there, the master says so and has all: the report is the server's log."""
     log = tmp_path / "server.jsonl"
@@ -86,7 +85,6 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-@pytest.mark.long
 def test_a_full_disk_under_everybody_keeps_what_is_there(tmp_path, stack, small_disk):
     """Master and workers share a disk of 300 kB: it is told, the run ends early and not with 0,
     nobody hangs, and what was written can be read."""

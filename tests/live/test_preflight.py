@@ -2,6 +2,7 @@
 
 import subprocess
 
+import pandas
 import pytest
 
 from tests.support.processes import free_port, simulator
@@ -51,6 +52,43 @@ def test_E09_a_wrong_key_is_told_by_its_status(tmp_path, case_server):
     assert "401" in finished.output
     assert "SWARMGAUGE_API_KEY" in finished.output
     assert "AAAA1111" not in finished.output
+
+
+@pytest.mark.parametrize(
+    ("switch", "workers"),
+    [((), 0), (("--no-preflight",), 2)],
+    ids=["refused", "two workers"],
+)
+def test_O05_credentials_that_a_401_repeats_are_told_nowhere(
+    tmp_path, case_server, switch, workers
+):
+    """The key, three headers' and the URL's query's: in no file and no output, neither when the
+    run is refused nor when it is made all the same."""
+    keys = ("sk-test-AAAA1111", "zz-BBBB2222", "CCCC3333", "goog-EEEE5555", "azure-FFFF6666")
+    variables = ("SWARMGAUGE_API_KEY", "CORP", "", "GOOG", "AZURE")
+    env = {name: key for name, key in zip(variables, keys, strict=True) if name}
+    headers = ("api-key: env:AZURE", "x-goog-api-key: env:GOOG", "X-Corp-Auth: env:CORP")
+    options = [word for header in headers for word in ("--header", header)]
+    host = f"{case_server.host('O05_echo')}?key={keys[2]}"
+    finished = run_headless(
+        tmp_path / "runs",
+        *("--host", host, "--model", "m", "-u", "2", "-t", "1s", "--settle", "0s"),
+        *(*options, *switch),
+        workers=workers,
+        env={**env, "CORP": f"Bearer {env['CORP']}"},
+    )
+
+    asked = case_server.asked("O05_echo")[-1]
+    sent = asked["path"] + str(asked["headers"])
+    assert {keys[0]} == {key for key in keys if key not in sent}, "api-key goes before it"
+    assert 1 == finished.exit_code
+    assert "no such key: [" in finished.output
+    assert bool(switch) == (finished.folder is not None)
+    told = [path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    if switch:
+        assert finished.summary["totals"]["failed"] == finished.summary["totals"]["offered"] > 0
+        told.append(pandas.read_parquet(finished.folder / "requests.parquet").to_csv().encode())
+    assert [] == [key for key in keys if any(key.encode() in text for text in told)]
 
 
 @pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])

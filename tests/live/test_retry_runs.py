@@ -85,7 +85,7 @@ def assert_books_balance(run, records):
 
     shown = [name.replace("_", " ") for name in names]
     load = "rate" if run.run["shape"] == "open-loop" else "users"
-    assert windows == page_columns(run, (load, "held s"), *shown)
+    assert windows == page_columns(run, (load, "stage"), *shown)
     sums = "planned = ok + failed + cancelled + not sent"
     (line,) = (row for rows in page_tables(run) for row in rows if row[0] == sums)
     assert whole == [int(number) for number in re.findall(r"\d+", line[1])]
@@ -166,9 +166,9 @@ def test_R03_no_attempt_of_a_run_comes_before_its_wait(tmp_path):
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
-    """A run of about 120 arrivals of known fate, and the server's attempts by logical request:
-    errors inside streams, resets, refusals, and streams without end that take up the allowed
-    requests in flight, so that others are never sent."""
+    """A run of two workers with about 120 arrivals of known fate, and the server's attempts by
+    logical request: errors inside streams, resets, refusals, and streams without end that take up
+    the allowed requests in flight, so that others are never sent."""
     folder = tmp_path_factory.mktemp("mixed")
     with scripted_runs(folder) as server:
         run = run_headless(
@@ -176,6 +176,7 @@ def mixed(tmp_path_factory):
             *("--host", server.host("mix"), "--model", "m", "--shape", "open-loop"),
             *("--rates", "8,12", "--arrivals", "constant", "--hold", "6s", "--settle", "0s"),
             *("--retries", "3", "--max-in-flight", "6", "--stop-timeout", "2"),
+            workers=2,
         )
         asked = server.asked()
     return run, Counter(logical_id(request_id) for request_id, _ in asked)
@@ -187,6 +188,7 @@ def test_O13_E01_E05_R07_L08_a_run_of_all_of_them_adds_up(mixed):
     run, attempts = mixed
     records = records_of(run)
     assert 118 <= len(records) <= 126
+    assert 2 == records.worker.nunique()
     sent = records[records.attempts > 0].set_index("request_id")
     assert dict(attempts) == sent.attempts.to_dict()
     assert attempts.total() == run.summary["totals"]["attempts"]

@@ -51,6 +51,7 @@ _E08 = {
     "5": plain("ok"),
     "6": plain(b"not json"),
 }
+_CREDENTIALS = ("authorization", "api-key", "x-goog-api-key", "x-corp-auth")
 _NO_MODEL = plain(error("model 'osprey-x' does not exist", code="model_not_found"), 404)
 
 
@@ -62,6 +63,11 @@ def _e09_key(ask: Ask) -> Script:
 
 def _e09_model(ask: Ask) -> Script:
     return GOOD if ask.members.get("model") == "right-model" else _NO_MODEL
+
+
+def _o05_echo(ask: Ask) -> Script:
+    credentials = [ask.path, *(text for name, text in ask.headers.items() if name in _CREDENTIALS)]
+    return plain(error(f"no such key: {credentials}", code=ask.headers.get("api-key")), 401)
 
 
 def _e10(ask: Ask) -> Script:
@@ -90,6 +96,7 @@ FAILURES: dict[str, Case] = {
     "E12_a": stream(at(100, C("a")), hold_open_s=60),
     "E12_b": stream(*(at(800 * n, C("w ")) for n in range(1, 16)), F(), U(3, 15), D),
     "E12_c": stream(*(at(500 * n, b": ping\n\n") for n in range(1, 121))),
+    "O05_echo": _o05_echo,
 }
 
 

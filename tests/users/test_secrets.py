@@ -137,6 +137,13 @@ def test_every_secret_is_listed_longest_first():
     assert secrets.texts == ("Bearer abcdefgh", "abcdefgh", "abcdef")
 
 
+def test_O05_a_key_in_the_urls_query_is_a_secret():
+    """As it was written, and as the server reads it; what is too short to be one is not."""
+    secrets = load_secrets(make_settings("http://h/v1?key=CCCC3333%2B4&v=1"), {})
+
+    assert secrets.texts == ("CCCC3333%2B4", "CCCC3333+4")
+
+
 def test_known_secrets_are_masked():
     """Wherever in a text they stand, as often as they do."""
     masker = Masker(_load({"OPENAI_API_KEY": KEY}).texts)
