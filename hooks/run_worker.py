@@ -245,19 +245,19 @@ class RunWorker:
             self._environment.stop_timeout or 0,
         )
         self._environment.process_exit_code = EXIT_MASTER_LOST
-        was_asking = self._context is not None
-        if was_asking:
+        if self._context is not None:
             self._stop_users()
             self._send_final()
-        if was_asking and self._spool is not None:
+        if self._spool is not None:
+            # Also of a run that has ended here: its last report may not have been taken.
             log.error(
                 "this worker ends without its master; its requests are in %s, and once all workers "
-                "have ended, python -m reports merge %s adds them to the run",
+                "have ended, python -m reports merge %s adds what the run lacks",
                 self._spool,
                 self._spool.parent.parent,
             )
         else:
-            log.error("this worker ends without its master; no run was under way")
+            log.error("this worker ends without its master; it had no run")
         self._runner.greenlet.kill(block=False)
 
     def _stop_users(self) -> None:

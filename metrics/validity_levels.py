@@ -214,7 +214,8 @@ LEVEL_RULES: tuple[Rule[LevelFacts], ...] = (
         Severity.VOID,
         "users = X (R + Z) within max(5 %, 3 standard deviations); a notice in windows under 30 s "
         "or of fewer than 60 requests",
-        "users stood idle or were lost: see the workers' logs",
+        "users stood idle, were lost, moved to another worker or had no request left of "
+        "--max-requests: see the workers' logs",
         _littles_law,
         " disagrees with Little's law",
         _short_or_few,

@@ -48,7 +48,7 @@ def table(runs: Sequence[Run]) -> str:
         "runs that hung": sum(seen.master_hung for seen, _ in runs),
         "broken promises": sum(len(verdict.breaches) for verdict in verdicts),
     }
-    lines = ["| | |", "|---|---:|"]
+    lines = ["| what | number |", "|---|---:|"]
     for name, value in rows.items():
         lines.append(f"| {name} | {f'{value:,}' if isinstance(value, int) else value} |")
     return "\n".join(lines)
