@@ -48,7 +48,8 @@ def check_schema(found: object, wanted: str, file_name: str) -> None:
     kind, _, version = str(found).partition("/")
     wanted_kind, _, wanted_version = wanted.partition("/")
     if kind != wanted_kind or not version.isdigit():
-        raise RunFileError(f"{file_name}: schema {found!r} is not a {wanted_kind} file")
+        what = f"schema {found!r} is" if found is not None else "no schema, so it is"
+        raise RunFileError(f"{file_name}: {what} not a {wanted_kind} file of this suite")
     if int(version) > int(wanted_version):
         raise RunFileError(
             f"{file_name}: schema {found} is newer than this version reads ({wanted}); "

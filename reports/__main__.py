@@ -38,19 +38,20 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     words = sys.argv[1:] if arguments is None else arguments
     use_system_memory()
+    commands = {
+        "knee": _explain_knee,
+        "merge": _merge,
+        "compare": compare_command,
+        "gate": gate_command,
+        "compat": compat_command,
+        "slowest": slowest_command,
+    }
+    first = words[0] if words else ""
     try:
-        if words[:1] == ["knee"]:
-            return _explain_knee(words[1:])
-        if words[:1] == ["merge"]:
-            return _merge(words[1:])
-        if words[:1] == ["compare"]:
-            return compare_command(words[1:])
-        if words[:1] == ["gate"]:
-            return gate_command(words[1:])
-        if words[:1] == ["compat"]:
-            return compat_command(words[1:])
-        if words[:1] == ["slowest"]:
-            return slowest_command(words[1:])
+        if first in commands:
+            return commands[first](words[1:])
+        if first.isalpha() and not Path(first).exists():
+            raise RunFileError(f"{first}: neither a folder nor one of {', '.join(commands)}")
         return _render(words)
     except RunFileError as error:
         print(f"swarmgauge: {error}", file=sys.stderr)

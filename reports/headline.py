@@ -1,6 +1,6 @@
 """The first sentences of a report: what the endpoint carries, and what that feels like."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metrics.knee import KneeEstimate
@@ -50,14 +50,20 @@ def headline(
             f"Highest throughput: {number(best.output_tokens_per_s, 0)} output tokens/s "
             f"at {_load(best)}."
         )
-    for verdict in slo:
-        end = "met" if verdict.met else "missed"
-        sentences.append(f"Objective {verdict.limit.text}: {end}, {seen(verdict)}.")
+    sentences += _objectives(slo, len(rows))
     if meta.get("insecure"):
         sentences.append("TLS certificates were not verified (--insecure).")
     if meta.get("proxy"):
         sentences.append(f"Requests went through the proxy {meta['proxy']}.")
     return tuple(sentences)
+
+
+def _objectives(slo: Sequence[SloVerdict], stages: int) -> Iterator[str]:
+    for verdict in slo:
+        end = "met" if verdict.met else "missed"
+        yield f"Objective {verdict.limit.text}: {end}, {seen(verdict)}."
+    if slo and stages > 1:
+        yield f"Objectives are judged over {stages} held stages together."
 
 
 def ended_early(meta: Mapping[str, Any]) -> str | None:

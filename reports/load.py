@@ -63,6 +63,8 @@ def load_run(folder: Path, whole_rows: bool = False) -> SavedRun:
         RunFileError: no such folder, not a run, a file of a newer version, or a garbled one.
     """
     if not folder.is_dir():
+        if folder.is_file():
+            raise RunFileError(f"{folder}: a file; give the run's folder, {folder.parent}")
         raise RunFileError(f"{folder}: no such folder; give one of runs/")
     meta = _json(folder / RUN_JSON, RUN_SCHEMA)
     if meta is None:
@@ -77,7 +79,7 @@ def load_run(folder: Path, whole_rows: bool = False) -> SavedRun:
         voids = (stages or {}).get("void_reasons") or {}
         void_reasons = {int(stage): str(reason) for stage, reason in voids.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RunFileError(f"{folder / STAGES_JSON}: cannot be read ({error})") from None
+        raise _unreadable(folder / STAGES_JSON, error) from None
     return SavedRun(
         folder=folder,
         meta=meta,
@@ -92,6 +94,13 @@ def load_run(folder: Path, whole_rows: bool = False) -> SavedRun:
     )
 
 
+def _unreadable(path: Path, why: object) -> RunFileError:
+    return RunFileError(
+        f"{path}: cannot be read ({why}); restore it, or rebuild the run from its spools: "
+        f"python -m reports merge NEW_FOLDER {path.parent / SPOOL_FOLDER}"
+    )
+
+
 def _json(path: Path, schema: str) -> dict[str, Any] | None:
     values: Any
     try:
@@ -99,9 +108,9 @@ def _json(path: Path, schema: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise RunFileError(f"{path}: cannot be read ({error})") from None
+        raise _unreadable(path, error) from None
     if not isinstance(values, dict):
-        raise RunFileError(f"{path}: cannot be read (not a JSON object)")
+        raise _unreadable(path, "not a JSON object")
     check_schema(values.get("schema"), schema, str(path))
     return values
 
@@ -116,7 +125,7 @@ def _records(
         except RunFileError:
             raise
         except (OSError, ValueError) as error:
-            raise RunFileError(f"{parquet}: cannot be read ({error})") from None
+            raise _unreadable(parquet, error) from None
     sources = [folder / REQUESTS_JSONL, *sorted((folder / SPOOL_FOLDER).glob("*.jsonl"))]
     table, unread = table_of_lines(sources, FIELD_NAMES if whole_rows else READ_NAMES), None
     if whole_rows:

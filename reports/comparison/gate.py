@@ -9,8 +9,8 @@ from reports.comparison.model import ALL_LOADS, WHOLE_RUN, Comparison, Pair, Row
 from reports.comparison.pairs import compare
 from reports.comparison.sides import Side
 from reports.comparison.wording import interval_text, refusal_text, row_text, size_text, where
+from reports.faces.junit import objective_cases
 from reports.model import ExitCode, RunReport
-from reports.wording import seen
 
 MOST_REASONS = 12
 MOST_SKIPPED = 3
@@ -80,10 +80,7 @@ def _own(report: RunReport) -> tuple[ExitCode, list[Case]]:
     cases += [Case("validity", "validity", CaseStatus.ERROR, v.text) for v in faults]
     if not faults:
         cases.append(Case("validity", "validity", CaseStatus.PASSED))
-    for verdict in report.slo:
-        status = CaseStatus.PASSED if verdict.met else CaseStatus.FAILURE
-        text = "" if verdict.met else f"missed, {seen(verdict)}"
-        cases.append(Case("objective", verdict.limit.text, status, text))
+    cases += objective_cases(report)
     if not report.slo:
         text = "no objective was given (--slo) or is stored with the run"
         cases.append(Case("objective", "objectives", CaseStatus.SKIPPED, text))

@@ -23,7 +23,7 @@ def junit(report: RunReport) -> str:
     not be judged. A notice passes, with its text in ``system-out``. A rule that did not fire is
     one passed case; one that fired is a case for each stage.
     """
-    cases = [*_validity(report), *_objectives(report)]
+    cases = [*_validity(report), *objective_cases(report)]
     return junit_xml(f"swarmgauge {report.folder_name}", cases)
 
 
@@ -40,8 +40,11 @@ def _name(finding: Finding) -> str:
     return finding.rule if finding.stage is None else f"{finding.rule}: stage {finding.stage + 1}"
 
 
-def _objectives(report: RunReport) -> Iterator[Case]:
+def objective_cases(report: RunReport) -> Iterator[Case]:
+    """A case for each objective: passed, or failed with what was measured and over what."""
+    stages = sum(1 for row in report.stages if row.completed)
+    over = f" over {stages} held stages together" if stages > 1 else ""
     for verdict in report.slo:
         status = CaseStatus.PASSED if verdict.met else CaseStatus.FAILURE
-        text = "" if verdict.met else f"missed, {seen(verdict)}"
+        text = "" if verdict.met else f"missed, {seen(verdict)}{over}"
         yield Case("objective", verdict.limit.text, status, text)

@@ -108,3 +108,32 @@ def test_a_missing_folder_and_a_wrong_objective_are_usage_errors(tmp_path, capsy
     assert "--slo" in capsys.readouterr().err
     with pytest.raises(RunFileError, match="no such folder"):
         load_run(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gat", "RUN"], "gat: neither a folder nor one of knee, merge, compare, gate"),
+        (["RUN/run.json"], "run.json: a file; give the run's folder"),
+        (["RUN"], "run.json: no schema, so it is not a swarmgauge.run file"),
+    ],
+    ids=["a command misspelt", "a file of a run", "no schema"],
+)
+def test_what_is_no_run_is_told_with_what_to_give(tmp_path, capsys, words, said):
+    """What was given and what would do; exit code 2."""
+    folder = build_run(tmp_path / "r", numbered(good(2)))
+    (folder / "run.json").write_text("{}", "utf-8")
+
+    code = main([word.replace("RUN", str(folder)) for word in words])
+
+    assert 2 == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_damaged_table_is_told_with_the_way_back(tmp_path, capsys):
+    """Its spools still have the rows: the command that reads them is there."""
+    folder = build_run(tmp_path / "r", numbered(good(2)))
+    (folder / "requests.parquet").write_bytes(b"")
+
+    assert 2 == main([str(folder)])
+    assert f"python -m reports merge NEW_FOLDER {folder / 'spool'}" in capsys.readouterr().err

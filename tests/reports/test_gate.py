@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.__main__ import main
+from reports.analyse import analyse
 from reports.comparison.gate import MOST_REASONS, gate, gate_lines
 from reports.comparison.junit import Case, CaseStatus, junit_xml
 from reports.comparison.sides import read_side
+from reports.faces.junit import objective_cases
+from reports.load import load_run
 from reports.model import ExitCode
 from tests.support.compared_runs import retold, saved
+from tests.support.records import make_record
+from tests.support.run_builder import build_run, numbered
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +151,15 @@ def test_plain_names_come_back_as_they_were():
 
     assert "a<b & 'c' \"d\" µ" == case.get("name")
     assert "]]> <x/>" == case.find("failure").get("message")
+
+
+def test_an_objective_says_over_what_it_was_judged(tmp_path):
+    """Two held stages: in words on the first screen, and with the gate's reason."""
+    records = [make_record(stage=n, started_s=n * 10 + 1.0) for n in range(2)]
+    folder = build_run(tmp_path / "r", numbered(records), levels=(1, 2))
+
+    report = analyse(load_run(folder), "ttft_p95<1ms")
+    (case,) = objective_cases(report)
+
+    assert "Objectives are judged over 2 held stages together." in report.headline
+    assert case.text.endswith("over 2 held stages together")
