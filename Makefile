@@ -81,7 +81,7 @@ fault-injections: venv
 
 test: dev browser gateways checker
 	@echo "== 1/3 the pure tests, side by side"
-	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser"
+	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser and not long"
 	@echo "== 2/3 the tests with servers and Locust, five side by side: three make load, two mostly"
 	@echo "   wait and are told of at the end"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=5 -m "patient and not alone and not long" \

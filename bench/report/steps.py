@@ -8,6 +8,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import TextIO
 
 import reports.render
@@ -33,8 +34,16 @@ class Noted(Progress):
 def note(what: str) -> None:
     """Tell what begins, or is over, now."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    values = [what, time.perf_counter(), usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss]
+    values = [what, time.perf_counter(), usage.ru_utime + usage.ru_stime, _peak_bytes()]
     print(json.dumps(values), flush=True)
+
+
+def _peak_bytes() -> int:
+    # ru_maxrss would include the process that started this one.
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return 1024 * int(line.split()[1])
+    raise SystemExit("no VmHWM in /proc/self/status: Linux is needed")
 
 
 def main() -> int:

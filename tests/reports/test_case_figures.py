@@ -74,7 +74,7 @@ def test_M09_percentiles_are_never_above_what_was_seen(tmp_path):
     """596.4 ms once and 100 ms 49 times: max and p99 596.4; 1,234.4 ms alone is its own median."""
     many = [make_record(ttft_s=0.5964, last_token_s=0.7), *good(49, ttft_s=0.1)]
     _, summary, _ = rendered(build_run(tmp_path / "many", numbered(many)))
-    one = [make_record(ttft_s=1.2344, last_token_s=2.0)]
+    one = [make_record(ttft_s=1.2344, last_token_s=2.0, end_s=2.0, user_latency_s=2.0)]
     _, single, _ = rendered(build_run(tmp_path / "one", numbered(one)))
 
     ttft = summary["latency"]["ttft_s"]
