@@ -9,7 +9,7 @@ from metrics.statistics import percentile
 from metrics.tally import LATENCY_METRICS
 from reports.load import load_run
 from tests.support.processes import simulator
-from tests.support.runs import run_headless, server_log
+from tests.support.runs import run_headless, server_log, whole_records
 
 pytestmark = pytest.mark.live
 
@@ -34,11 +34,7 @@ class Side:
         assert run.folder is not None, run.output[-3000:]
         self.run, self.asked = run, asked
         self.saved = load_run(run.folder)
-
-    @property
-    def records(self):
-        """Of all requests."""
-        return self.saved.records
+        self.records = whole_records(run.folder)
 
 
 @pytest.fixture(

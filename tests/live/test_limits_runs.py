@@ -8,7 +8,7 @@ from metrics.rate_bracket import limit_step, rate_bracket
 from reports.attempts import attempt_rows, for_search
 from reports.load import load_run
 from tests.support.processes import simulator
-from tests.support.runs import run_headless, server_log
+from tests.support.runs import run_headless, server_log, whole_records
 
 pytestmark = [pytest.mark.live, pytest.mark.patient]
 
@@ -86,7 +86,7 @@ def test_a_cap_on_requests_at_once_is_bracketed(tmp_path):
     )
 
     bracket, steps = saved_bracket(run)
-    records = load_run(run.folder).records
+    records = whole_records(run.folder)
     limited = [stage for stage, step in enumerate(steps) if step.limited]
     there = set(records[records["stage"].isin(limited)]["request_id"])
     served_s = [e["end_s"] for e in served if e["status"] == 200 and e["request_id"] in there]

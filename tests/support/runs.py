@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pandas
+
 from metrics.run_files import read_rows
+from reports.load import load_run
 from tests.support.processes import ROOT, end, free_port, wait_until
 
 PREFLIGHT = "-preflight"
@@ -128,3 +131,12 @@ def spooled(folder):
         with path.open("rb") as lines:
             records.extend(read_rows(lines, path.name))
     return records
+
+
+def whole_records(folder):
+    """A finished run's records as the report reads them, with the fields that it leaves on disk."""
+    read, kept = load_run(folder).records, pandas.read_parquet(folder / "requests.parquet")
+    assert (read.worker.astype(str).to_numpy() == kept.worker.to_numpy()).all()
+    assert (read.sequence.to_numpy() == kept.sequence.to_numpy()).all()
+    left = kept[[name for name in kept if name not in read]]
+    return read.join(left.set_index(read.index))
