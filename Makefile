@@ -82,9 +82,9 @@ fault-injections: venv
 test: dev browser gateways checker
 	@echo "== 1/3 the pure tests, side by side"
 	@$(BIN)/python -m pytest -q -n 2 -m "not live and not browser and not long"
-	@echo "== 2/3 the tests with servers and Locust, six side by side: three make load, three mostly"
+	@echo "== 2/3 the tests with servers and Locust, five side by side: three make load, two mostly"
 	@echo "   wait and are told of at the end"
-	@$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=5 -m "patient and not alone and not long" \
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=5 -m "patient and not alone and not long" \
 	  > .patient.log 2>&1 & waiting=$$!; \
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=12 \
 	  -m "(live or browser) and not alone and not patient and not long"; made=$$?; \

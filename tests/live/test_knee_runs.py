@@ -114,7 +114,8 @@ def test_an_nginx_that_compresses_streams_hides_the_queue(tmp_path):
     assert "arrive in one piece" in knee["reason"]
 
 
-@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [0, 2])
 def test_L12_a_cap_is_called_one_by_the_search_and_by_the_report(tmp_path, workers):
     """6 at once and no more, on one process and on two workers, whose clocks differ."""
     found, _ = search(tmp_path, "slots-16", 32, workers=workers, server=("--max-in-flight", "6"))

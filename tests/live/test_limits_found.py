@@ -77,6 +77,7 @@ def is_bound_by(limits, kind):
 # --- rate limits ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @requires_litellm
 @STARTS_LITELLM
 def test_litellm_s_twenty_a_minute_are_found(tmp_path):

@@ -59,6 +59,7 @@ def test_a_limit_of_requests_is_bracketed_with_few_of_them(tmp_path):
     assert "search_ended" not in run.run
 
 
+@pytest.mark.long
 def test_a_limit_of_tokens_is_bracketed_in_tokens(tmp_path):
     """24,000 tokens a minute by the server's count; asked for in nominal ones."""
     run, served = search(
