@@ -25,6 +25,7 @@ from typing import NoReturn
 import numpy as np
 
 from bench.harness import SUITE, check_host, paced_server
+from bench.process_memory import status_bytes
 from metrics.run_files import REQUESTS_JSONL
 
 MB = 1e6
@@ -113,7 +114,7 @@ def open_streams(streams: int) -> Opened:
                 time.sleep(POLL_S)
                 sockets = max(sockets, open_sockets(main))
             time.sleep(KEPT_OPEN_S)
-            return Opened(streams, open_sockets(main), status_bytes(main, "VmHWM"))
+            return Opened(streams, open_sockets(main), status_bytes("VmHWM", main.pid))
 
 
 def many_requests(requests: int, workers: int) -> list[Growth]:
@@ -133,7 +134,7 @@ def many_requests(requests: int, workers: int) -> list[Growth]:
             rows.read()
             for growth, process in zip(growths, processes, strict=True):
                 growth.requests.append(rows.ok)
-                growth.resident_bytes.append(status_bytes(process, "VmRSS"))
+                growth.resident_bytes.append(status_bytes("VmRSS", process.pid))
             if time.monotonic() > until_s:
                 raise SystemExit(
                     f"only {rows.ok:,} of {requests:,} requests in time, {rows.failed:,} failed"
@@ -197,18 +198,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def status_bytes(process: "subprocess.Popen[bytes]", name: str) -> float:
-    """A value of the kernel's account: ``VmRSS`` is resident now, ``VmHWM`` at most so far.
-
-    Raises:
-        ProcessLookupError: the process has ended.
-    """
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024.0 * int(line.split()[1])
-    raise ProcessLookupError(f"process {process.pid} has ended")
 
 
 def open_sockets(process: "subprocess.Popen[bytes]") -> int:

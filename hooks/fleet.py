@@ -72,7 +72,7 @@ def take_in(runner: Runner, client_ids: Collection[str]) -> None:
 
 def hand_out_anew(runner: Runner) -> bool:
     """Have Locust share the users out again, unless it is at it; whether that was begun."""
-    if not _hands_out_nothing(runner):
+    if not hands_out_nothing(runner):
         return False
     # Not here: it waits for the workers, whose messages this greenlet may be the one to read.
     gevent.spawn(_hand_out, runner)
@@ -81,11 +81,12 @@ def hand_out_anew(runner: Runner) -> bool:
 
 def _hand_out(runner: MasterRunner) -> None:
     # A stage may have begun in between, or the run ended: its number of users is the right one.
-    if _hands_out_nothing(runner):
+    if hands_out_nothing(runner):
         runner.start(runner.target_user_count, runner.spawn_rate)
 
 
-def _hands_out_nothing(runner: Runner) -> TypeGuard[MasterRunner]:
+def hands_out_nothing(runner: Runner) -> TypeGuard[MasterRunner]:
+    """Whether this is a master that runs and is not at sharing users out."""
     if not isinstance(runner, MasterRunner):
         return False
     return bool(runner.state == STATE_RUNNING and runner.spawning_completed)

@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from metrics.run_files import (
     header_line,
 )
 from metrics.tally import TallyBook
+from reports.whole_files import write_whole
 
 NAME_CHARS = 60
 CALIBRATION = Path(__file__).resolve().parent.parent / ".cache" / CALIBRATION_JSON
@@ -90,7 +90,7 @@ class RunFolder:
             _write_json(self.path / STAGES_JSON, values)
         else:
             # Many workers' samples add up over hours, and this is written every 2 s.
-            _write_whole(self.path / STAGES_JSON, content)
+            write_whole(self.path / STAGES_JSON, content)
 
     def close(self) -> None:
         """No rows come any more."""
@@ -136,16 +136,4 @@ def safe_name(name: str) -> str:
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:
-    text = json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)
-    _write_whole(path, text.encode("utf-8", "replace"))
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write whole or not at all: a reader never sees half a file."""
-    partial = path.with_suffix(".partial")
-    try:
-        partial.write_bytes(content)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    os.replace(partial, path)
+    write_whole(path, json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1))

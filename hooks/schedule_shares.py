@@ -9,12 +9,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import gevent
 from locust.env import Environment
-from locust.runners import STATE_RUNNING, MasterRunner, Runner
+from locust.runners import Runner
 
 from hooks import messages
-from hooks.fleet import dispatch_only_to
+from hooks.fleet import dispatch_only_to, hand_out_anew, hands_out_nothing
 from metrics.stage import COLD_STAGE, Phase
 
 NOTICE_S = 3.0
@@ -89,11 +88,8 @@ class ScheduleShares:
         """Have Locust start the user of a worker that went elsewhere: a stage that lacks it would
         never be reached."""
         runner = self._runner
-        if not (self._users_missing and isinstance(runner, MasterRunner)):
+        if not self._users_missing or not hands_out_nothing(runner):
             return
-        if runner.state != STATE_RUNNING or not runner.spawning_completed:
-            return  # Locust is at it
         self._users_missing = False
         if runner.user_count < runner.target_user_count:
-            # Not here: it waits for the workers.
-            gevent.spawn(runner.start, runner.target_user_count, runner.spawn_rate)
+            hand_out_anew(runner)

@@ -62,7 +62,10 @@ def load_text(users: int, rate_rps: float | None, tokens_per_s: float | None = N
 ASIDE = (Phase.COLD, Phase.WARMUP)
 """Requests of these are counted and in no other figure."""
 
-NOT_LEVELS = frozenset({"base", "burst", "after", "rate", "cold", "drain"})
+WITHOUT_WINDOW = frozenset({"cold", "drain"})
+"""Kinds of stages that are never held."""
+
+NOT_LEVELS = WITHOUT_WINDOW | {"base", "burst", "after", "rate"}
 """Kinds of stage that are no level of users in a steady state: no knee is read from them."""
 
 

@@ -35,6 +35,7 @@ from reports.merge_input import (
 )
 from reports.parquet import replace_parquet
 from reports.row_lines import table_of_records
+from reports.whole_files import write_whole
 
 BEFORE = "before-merge"
 
@@ -111,7 +112,7 @@ def _keep_spools(into: Path, spools: Iterable[tuple[Path, Spool]]) -> None:
         names = (f"{stem}{end}.jsonl" for end in ("", *map("-{}".format, range(2, 1000))))
         for target in map(into.joinpath, names):
             if not target.exists():
-                _write(target, content)
+                write_whole(target, content)
                 break
             if target.read_bytes() == content:
                 break
@@ -122,7 +123,7 @@ def _keep_original(path: Path) -> None:
     target = path.with_name(f"{path.stem}.{BEFORE}{path.suffix}")
     if path.exists() and not target.exists():
         partial = target.with_name(target.name + ".partial")
-        shutil.copyfile(path, partial)
+        shutil.copyfile(path, partial)  # it may be large
         os.replace(partial, target)
 
 
@@ -194,11 +195,4 @@ def _with_workers(
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)
-    _write(path, text.encode("utf-8", "replace"))
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+    write_whole(path, json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1))

@@ -1,6 +1,6 @@
 """What a run says: the values that every renderer reads, and nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -21,6 +21,13 @@ class ExitCode(IntEnum):
     USAGE = 2
     SLO_MISSED = 3
     INVALID = 4
+
+
+def gravest(codes: Iterable[ExitCode]) -> ExitCode:
+    """Errors go before invalidity, and that before a missed objective."""
+    found = set(codes)
+    order = (ExitCode.ERROR, ExitCode.INVALID, ExitCode.SLO_MISSED)
+    return next((code for code in order if code in found), ExitCode.OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +242,5 @@ class RunReport:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Errors go before invalidity, and that before a missed objective."""
-        codes = {verdict.code for verdict in self.verdicts}
-        for code in (ExitCode.ERROR, ExitCode.INVALID, ExitCode.SLO_MISSED):
-            if code in codes:
-                return code
-        return ExitCode.OK
+        """That of the gravest verdict."""
+        return gravest(verdict.code for verdict in self.verdicts)

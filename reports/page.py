@@ -27,7 +27,7 @@ from reports.plots import PLOTS, missing_plots
 from reports.rate_limits import RateLimits
 from reports.repeat import command_line, command_notes
 from reports.stage_state import MEANING, StageState, states_of
-from reports.verdicts import validity_rows
+from reports.verdicts import VERDICT_WORDS, validity_rows
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _FORBIDDEN = re.compile(
@@ -107,7 +107,7 @@ def page(report: RunReport, run: SavedRun, drawings: Mapping[str, str]) -> str:
         definitions=DEFINITIONS,
         share=wording.share,
         load_cell=load_cell,
-        label=_label(report),
+        label=VERDICT_WORDS[report.exit_code],
         validity=validity_rows(report.validity),
         command=command_line(report.meta),
         command_notes=tuple(command_notes(report.meta)),
@@ -130,13 +130,6 @@ def _limits(limits: RateLimits | None) -> dict[str, Any]:
         "limits_found": found_table(limits) if limits else (),
         "limits_clock_note": limits.clock_note if limits else None,
     }
-
-
-def _label(report: RunReport) -> str:
-    if not report.verdicts:
-        return "VALID"
-    names = {"ERROR": "FAILED", "INVALID": "INVALID", "SLO_MISSED": "OBJECTIVE MISSED"}
-    return names[report.exit_code.name]
 
 
 def _percent(value: float | None) -> str:

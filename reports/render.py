@@ -1,6 +1,5 @@
 """Writes every face of a run's report into its folder."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -35,6 +34,7 @@ from reports.model import ExitCode, RunReport
 from reports.page import page
 from reports.parquet import keep_as_parquet
 from reports.plots import PLOTS, draw
+from reports.whole_files import write_whole
 
 LONG_ROWS_BYTES = 50e6
 """Reading more of them takes seconds, which is told before it begins."""
@@ -95,7 +95,7 @@ def _write_all(folder: Path, run: SavedRun, report: RunReport, progress: Progres
             )
     progress.step("page")
     faults.append(
-        _attempt("page", lambda: _write(folder / REPORT_HTML, page(report, run, drawings)))
+        _attempt("page", lambda: write_whole(folder / REPORT_HTML, page(report, run, drawings)))
     )
     return any(faults)
 
@@ -106,7 +106,7 @@ def _rows_bytes(folder: Path) -> int:
 
 
 def _write_face(path: Path, face: Callable[[RunReport], str], report: RunReport) -> None:
-    _write(path, face(report))
+    write_whole(path, face(report))
 
 
 def _keep_rows(folder: Path, run: SavedRun) -> None:
@@ -134,10 +134,3 @@ def _attempt(what: str, write: Callable[[], None]) -> bool:
         traceback.print_exc()
         return True
     return False
-
-
-def _write(path: Path, text: str) -> None:
-    unfinished = path.with_name(path.name + ".partial")
-    # A name from a server may hold half a surrogate pair, which UTF-8 cannot say.
-    unfinished.write_bytes(text.encode("utf-8", "replace"))
-    os.replace(unfinished, path)

@@ -12,7 +12,7 @@ from metrics.knee_limits import in_flight_at, in_flight_shares
 from metrics.outcome import Outcome
 from metrics.run_files import mark_to_wire
 from metrics.slo import SloLimit
-from metrics.stage import NOT_LEVELS, Phase, Stage
+from metrics.stage import NOT_LEVELS, WITHOUT_WINDOW, Phase, Stage
 from metrics.statistics import mean
 from metrics.validity import Finding, void_by, void_reason
 from reports.counting import (
@@ -50,7 +50,7 @@ def planned_stages(run: SavedRun) -> list[tuple[int, str, int]]:
         }
     for stage in run.records["stage"].dropna().unique():
         found.setdefault(int(stage), (int(stage), "level", 0))
-    return [found[key] for key in sorted(found) if found[key][1] not in ("drain", "cold")]
+    return [found[key] for key in sorted(found) if found[key][1] not in WITHOUT_WINDOW]
 
 
 def stage_rows(run: SavedRun) -> tuple[StageRow, ...]:

@@ -13,6 +13,13 @@ _CODES = {
     Severity.VOID: ExitCode.INVALID,
     Severity.INVALID: ExitCode.INVALID,
 }
+VERDICT_WORDS = {
+    ExitCode.OK: "VALID",
+    ExitCode.ERROR: "FAILED",
+    ExitCode.INVALID: "INVALID",
+    ExitCode.SLO_MISSED: "OBJECTIVE MISSED",
+}
+"""What a page says first."""
 
 
 def verdicts_of(findings: Sequence[Finding], slo: Sequence[SloVerdict]) -> tuple[Verdict, ...]:

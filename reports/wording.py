@@ -1,9 +1,13 @@
 """Numbers as people read them: short, with their unit, and never rounder than they are."""
 
+import re
+
 from metrics.slo import RATES, RATIOS, SloVerdict
 
 MISSING = "n/a"
 _UTC_ENDS = ("+00:00", "Z")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
+_BREAKS = re.compile(r"\s+")
 
 
 def moment(text: str | None) -> str:
@@ -54,3 +58,8 @@ def seen(verdict: SloVerdict) -> str:
 def count(value: int, noun: str) -> str:
     """``1 request``, ``2 requests``."""
     return f"{value:,} {noun}" + ("" if value == 1 else "s")
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is, in one line and in a table's cell."""
+    return _MARKUP.sub(r"\\\1", _BREAKS.sub(" ", text)).strip()

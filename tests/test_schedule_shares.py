@@ -8,6 +8,7 @@ from locust import User
 from locust.dispatch import UsersDispatcher
 from locust.runners import STATE_RUNNING, MasterRunner, WorkerNode, WorkerNodes
 
+import hooks.fleet
 import hooks.schedule_shares
 from hooks import messages
 from hooks.fleet import MembersDispatcher
@@ -55,7 +56,7 @@ def clock(monkeypatch):
     now = SimpleNamespace(s=100.0)
     monkeypatch.setattr(hooks.schedule_shares.time, "monotonic", lambda: now.s)
     spawn = SimpleNamespace(spawn=lambda call, *arguments: call(*arguments))
-    monkeypatch.setattr(hooks.schedule_shares, "gevent", spawn)
+    monkeypatch.setattr(hooks.fleet, "gevent", spawn)
     return now
 
 

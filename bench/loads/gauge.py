@@ -8,8 +8,9 @@ import resource
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from bench.process_memory import status_bytes
 
 _SENT_NS = re.compile(rb'"t":(\d+)')
 
@@ -88,12 +89,12 @@ class Gauge:
     merged_reads: int = 0
     merged_firsts: int = 0
     """First tokens read together with later ones: they bear the last one's time."""
-    _base_rss_kb: int = 0
+    _base_rss_kb: float = 0.0
     _start: tuple[float, float, int, int] = (0.0, 0.0, 0, 0)
 
     def note_base(self) -> None:
         """Before the first stream: what the process weighs by itself."""
-        self._base_rss_kb = _status_kb("VmRSS")
+        self._base_rss_kb = status_bytes("VmRSS") / 1024
 
     def fail(self, why: str) -> None:
         """One request that did not end well."""
@@ -113,7 +114,7 @@ class Gauge:
         began_s, cpu_before_s, events_before, answers_before = self._start
         wall_s = time.perf_counter() - began_s
         cpu_s = _cpu_s() - cpu_before_s
-        peak_kb = _status_kb("VmHWM")
+        peak_kb = status_bytes("VmHWM") / 1024
         record = {
             "streams": orders.streams,
             "wall_s": wall_s,
@@ -141,11 +142,3 @@ def leave() -> None:
 def _cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
-
-
-def _status_kb(name: str) -> int:
-    """A figure of ours that Linux gives in kB; ru_maxrss would include the starting process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name + ":"):
-            return int(line.split()[1])
-    return 0

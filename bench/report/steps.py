@@ -8,10 +8,10 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 from typing import TextIO
 
 import reports.render
+from bench.process_memory import status_bytes
 from reports.__main__ import main as reports_main
 from reports.faces.progress import Progress
 
@@ -34,16 +34,8 @@ class Noted(Progress):
 def note(what: str) -> None:
     """Tell what begins, or is over, now."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    values = [what, time.perf_counter(), usage.ru_utime + usage.ru_stime, _peak_bytes()]
+    values = [what, time.perf_counter(), usage.ru_utime + usage.ru_stime, status_bytes("VmHWM")]
     print(json.dumps(values), flush=True)
-
-
-def _peak_bytes() -> int:
-    # ru_maxrss would include the process that started this one.
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return 1024 * int(line.split()[1])
-    raise SystemExit("no VmHWM in /proc/self/status: Linux is needed")
 
 
 def main() -> int:

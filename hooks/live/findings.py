@@ -12,7 +12,7 @@ from hooks.run_state import RunState
 from hooks.stage_guard import FEWEST_SAMPLES
 from metrics.client_limit import client_limit
 from metrics.outcome import Outcome
-from metrics.stage import Stage
+from metrics.stage import WITHOUT_WINDOW, Stage
 from metrics.tally import Counts, StageTally
 from metrics.validity import Finding, Severity, gravest_first
 from metrics.validity_facts import LevelFacts, RunFacts
@@ -43,7 +43,7 @@ def live_findings(
     levels = tuple(
         _level(state, stage, book.by_stage.get(stage.id), lost_in, stage.id != open_stage, limits)
         for stage in plan.stages
-        if stage.kind not in ("drain", "cold")
+        if stage.kind not in WITHOUT_WINDOW
         and (stage.id in book.by_stage or stage.id in plan.not_reached)
     )
     early = plan.ended_early

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from metrics.histogram import RELATIVE_ERROR, Histogram
+from metrics.histogram import Histogram
 
 LATENCIES = ("ttft_s", "chunk_gap_s")
 HEALTH = ("loop_lag_s", "client_delay_s", "cpu_ratio")
@@ -32,7 +32,6 @@ COLUMNS = (
 )
 """What :meth:`Point.row` holds, in order."""
 _QUANTILES = (0.5, 0.95, 0.99)
-_GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 
 
 @dataclass(slots=True)
@@ -102,7 +101,7 @@ def shortened(values: Iterable[Any]) -> list[Any]:
 
 def merged(first: Point, then: Point) -> Point:
     """Both as one point; ``then`` follows ``first``."""
-    histograms = {name: copy_of(histogram) for name, histogram in first.histograms.items()}
+    histograms = {name: histogram.copy() for name, histogram in first.histograms.items()}
     for name, histogram in then.histograms.items():
         histograms.setdefault(name, Histogram()).merge(histogram)
     return Point(
@@ -125,40 +124,3 @@ def _mean(first: Point, then: Point, a: float | None, b: float | None) -> float 
     if length_s <= 0:
         return b
     return (a * first.length_s + b * then.length_s) / length_s
-
-
-def copy_of(histogram: Histogram) -> Histogram:
-    """The same values, on their own."""
-    copy = Histogram()
-    copy.merge(histogram)
-    return copy
-
-
-def difference(now: Histogram, before: Histogram | None) -> Histogram:
-    """What came to a growing histogram since it was as ``before``.
-
-    Its least and greatest value are known to their bucket alone, so within 1 %.
-    """
-    if before is None or not before.n:
-        return copy_of(now)
-    counts = {
-        key: count - before.counts.get(key, 0)
-        for key, count in now.counts.items()
-        if count > before.counts.get(key, 0)
-    }
-    zeros, n = now.zeros - before.zeros, now.n - before.n
-    if n <= 0:
-        return Histogram()
-    least = 0.0 if zeros else _value(min(counts))
-    return Histogram(
-        counts=counts,
-        zeros=zeros,
-        n=n,
-        total=now.total - before.total,
-        minimum=least,
-        maximum=_value(max(counts)) if counts else 0.0,
-    )
-
-
-def _value(key: int) -> float:
-    return float(2 * _GAMMA**key / (_GAMMA + 1))

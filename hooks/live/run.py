@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hooks.live.findings import live_findings
-from hooks.live.points import HEALTH, LATENCIES, Point, copy_of, difference
+from hooks.live.points import HEALTH, LATENCIES, Point
 from hooks.live.series import LiveSeries
 from hooks.live.stage_lines import StageLine, stage_line
 from hooks.live.windows import HeldRates, HeldWindows
 from hooks.run_state import RunState
 from metrics.histogram import Histogram
-from metrics.stage import Phase
+from metrics.stage import WITHOUT_WINDOW, Phase
 from metrics.tally import Counts, StageTally
 from metrics.validity import Finding, Severity
 from shapes.plan import Directive
@@ -149,10 +149,10 @@ class LiveRun:
         seen.tokens = everything.completion_tokens
         for names, histograms in ((LATENCIES, tally.latency), (HEALTH, tally.health)):
             for name in names:
-                new = difference(histograms[name], seen.histograms.get(name))
+                new = histograms[name].since(seen.histograms.get(name))
                 if new.n:
                     point.histograms.setdefault(name, Histogram()).merge(new)
-                    seen.histograms[name] = copy_of(histograms[name])
+                    seen.histograms[name] = histograms[name].copy()
         return True
 
     def _refresh_lines(self, changed: Collection[int]) -> None:
@@ -163,7 +163,7 @@ class LiveRun:
                 remarks[finding.stage] = finding.evidence
         current = self.open_stage
         for stage in self.state.plan.stages:
-            if stage.kind in ("drain", "cold"):
+            if stage.kind in WITHOUT_WINDOW:
                 continue
             before = self.lines.get(stage.id)
             state = self._state_of(stage.id, current)

@@ -1,6 +1,6 @@
 """One stage of the live table: the report's figures of its held window, as far as they are in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hooks.live.windows import HeldRates
 from metrics.stage import Stage
@@ -47,23 +47,20 @@ def stage_line(
     stage: Stage, tally: StageTally | None, rates: HeldRates, state: str, remark: str
 ) -> StageLine:
     """The line of a stage; without a tally nothing of it was reported."""
-    if tally is None:
-        return StageLine(
-            stage=stage.id,
-            kind=stage.kind,
-            load=stage.load,
-            target_users=stage.target_users,
-            state=state,
-            remark=remark,
-        )
-    held, latency, health = tally.held, tally.latency, tally.health
-    ttft = latency["ttft_s"]
-    return StageLine(
+    planned = StageLine(
         stage=stage.id,
         kind=stage.kind,
         load=stage.load,
         target_users=stage.target_users,
         state=state,
+        remark=remark,
+    )
+    if tally is None:
+        return planned
+    held, latency, health = tally.held, tally.latency, tally.health
+    ttft = latency["ttft_s"]
+    return replace(
+        planned,
         held_s=rates.window_s,
         offered=held.offered,
         sent=held.sent,
@@ -83,5 +80,4 @@ def stage_line(
         loop_lag_p99_s=health["loop_lag_s"].percentile(0.99),
         client_delay_p99_s=health["client_delay_s"].percentile(0.99),
         cpu_mean_ratio=health["cpu_ratio"].mean,
-        remark=remark,
     )

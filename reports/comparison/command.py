@@ -1,14 +1,12 @@
 """The commands ``python -m reports compare`` and ``python -m reports gate``."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from metrics.run_files import RunFileError
 from reports.comparison.gate import gate, gate_lines
-from reports.comparison.junit import junit_xml
 from reports.comparison.markdown import markdown
 from reports.comparison.model import Comparison
 from reports.comparison.page import page
@@ -17,8 +15,10 @@ from reports.comparison.plots import Drawing, draw_all
 from reports.comparison.sides import LABELS, Side, read_side, side_of
 from reports.comparison.terminal import print_comparison
 from reports.comparison.values import comparison_json
+from reports.junit_xml import junit_xml
 from reports.load import load_run
 from reports.model import ExitCode
+from reports.whole_files import write_whole
 
 COMPARE_HTML, COMPARE_JSON, COMPARE_MD = "compare.html", "compare.json", "compare.md"
 OUT_FOLDER = "compare"
@@ -154,11 +154,8 @@ def _written(found: Comparison, sides: Sequence[Side], folder: Path) -> bool:
 
 
 def _write(path: Path, text: str) -> bool:
-    unfinished = path.with_name(path.name + ".partial")
     try:
-        # A name may hold half a surrogate pair, which UTF-8 cannot say.
-        unfinished.write_bytes(text.encode("utf-8", "replace"))
-        os.replace(unfinished, path)
+        write_whole(path, text)
     except OSError as error:
         why = f"cannot be written ({error.strerror}); choose another place"
         print(f"swarmgauge: {path}: {why}", file=sys.stderr)

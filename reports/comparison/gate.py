@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrics.compare import Verdict
-from reports.comparison.junit import Case, CaseStatus
 from reports.comparison.model import ALL_LOADS, WHOLE_RUN, Comparison, Pair, Row, Weight
 from reports.comparison.pairs import compare
 from reports.comparison.sides import Side
 from reports.comparison.wording import interval_text, refusal_text, row_text, size_text, where
 from reports.faces.junit import objective_cases
-from reports.model import ExitCode, RunReport
+from reports.junit_xml import Case, CaseStatus
+from reports.model import ExitCode, RunReport, gravest
 
 MOST_REASONS = 12
 MOST_SKIPPED = 3
@@ -64,13 +64,13 @@ def gate(
     code, cases = _own(run.report)
     if run.missing_records is not None:
         cases.append(Case("validity", "records", CaseStatus.ERROR, run.missing_records))
-        code = _graver(code, ExitCode.INVALID)
+        code = gravest((code, ExitCode.INVALID))
     comparison = None
     if baseline is not None:
         comparison = compare((baseline, run), margin, force)
         worst, more = _against(comparison.pairs[0], force, strict)
         cases += more
-        code = _graver(code, worst)
+        code = gravest((code, worst))
     return Gate(code, tuple(cases), comparison)
 
 
@@ -130,13 +130,6 @@ def _case(row: Row, strict: bool, settled: bool) -> Case:
         status = CaseStatus.FAILURE if strict else CaseStatus.WARNING
         return Case("baseline", name, status, text)
     return Case("baseline", name, CaseStatus.PASSED)
-
-
-def _graver(one: ExitCode, other: ExitCode) -> ExitCode:
-    for code in (ExitCode.ERROR, ExitCode.INVALID, ExitCode.SLO_MISSED):
-        if code in (one, other):
-            return code
-    return ExitCode.OK
 
 
 def gate_lines(found: Gate) -> list[str]:

@@ -1,19 +1,11 @@
 """A comparison as Markdown, for a pull request."""
 
-import re
 from collections.abc import Iterable
 
 from reports.comparison.model import Comparison, Pair, Weight
 from reports.comparison.table import WORD_COLUMNS, cells_of, columns_of, short_rows
 from reports.comparison.wording import refusal_text
-
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
-_BREAKS = re.compile(r"\s+")
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line and in a table's cell."""
-    return _MARKUP.sub(r"\\\1", _BREAKS.sub(" ", text)).strip()
+from reports.wording import markdown_text
 
 
 def markdown(comparison: Comparison) -> str:
@@ -25,18 +17,18 @@ def _pair(pair: Pair) -> Iterable[str]:
     yield f"### {pair.b.label} against {pair.a.label}"
     yield ""
     for number, sentence in enumerate(pair.sentences):
-        text = escaped(sentence)
+        text = markdown_text(sentence)
         yield f"**{text}**" if number == 0 else text
         yield ""
     for side in (pair.a, pair.b):
-        yield f"- {side.label}: {escaped(side.folder)}, {escaped(side.model)}"
+        yield f"- {side.label}: {markdown_text(side.folder)}, {markdown_text(side.model)}"
     for mismatch in pair.mismatches:
         if mismatch.weight is not Weight.SAID:
-            yield f"- {mismatch.weight.value}: {escaped(refusal_text(mismatch, pair))}"
+            yield f"- {mismatch.weight.value}: {markdown_text(refusal_text(mismatch, pair))}"
         else:
-            yield f"- {escaped(f'{mismatch.field}: {mismatch.a} → {mismatch.b}')}"
+            yield f"- {markdown_text(f'{mismatch.field}: {mismatch.a} → {mismatch.b}')}"
     for reason in pair.left_out:
-        yield f"- left out: {escaped(reason)}"
+        yield f"- left out: {markdown_text(reason)}"
     yield ""
     rows = short_rows(pair)
     if not rows:
@@ -44,5 +36,5 @@ def _pair(pair: Pair) -> Iterable[str]:
     yield f"| {' | '.join(columns_of(pair))} |"
     yield "|" + "|".join("---" if n in WORD_COLUMNS else "---:" for n in range(9)) + "|"
     for row in rows:
-        yield f"| {' | '.join(map(escaped, cells_of(row)))} |"
+        yield f"| {' | '.join(map(markdown_text, cells_of(row)))} |"
     yield ""

@@ -1,7 +1,6 @@
 """A comparison on a terminal, or as plain text in a log."""
 
 from collections.abc import Iterator
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -12,18 +11,7 @@ from rich.text import Text
 from reports.comparison.model import Comparison, Pair, Weight
 from reports.comparison.table import WORD_COLUMNS, cells_of, columns_of, short_rows
 from reports.comparison.wording import refusal_text
-
-PLAIN_WIDTH = 150
-
-
-def console_of(out: TextIO) -> Console:
-    """A console on ``out``; plain and of one width where it is no terminal."""
-    if isinstance(out, TextIOWrapper):
-        out.reconfigure(errors="replace")  # an endpoint's words may be beyond the terminal's
-    console = Console(file=out, highlight=False)
-    if console.is_terminal:
-        return console
-    return Console(file=out, highlight=False, width=PLAIN_WIDTH, color_system=None)
+from reports.console import console_of
 
 
 def print_comparison(

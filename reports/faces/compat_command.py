@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reports.comparison.terminal import console_of
+from reports.console import console_of
 from reports.elsewhere import elsewhere_lines, kept_elsewhere
 from reports.faces.compat import Figure, View, compat_values, held_stage, views_of, whole_run
 from reports.load import load_run

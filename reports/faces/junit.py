@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from metrics.validity import Finding, Severity
 from metrics.validity_runs import rule_names
-from reports.comparison.junit import Case, CaseStatus, junit_xml
+from reports.junit_xml import Case, CaseStatus, junit_xml
 from reports.model import RunReport
 from reports.wording import seen
 

@@ -3,20 +3,14 @@
 from collections.abc import Iterator
 
 from reports.answer import facts_of
-from reports.comparison.markdown import escaped
 from reports.loads import load_cell
-from reports.model import ExitCode, RunReport, StageRow
+from reports.model import RunReport, StageRow
 from reports.stage_state import StageState, states_of
-from reports.wording import number, time_ms
+from reports.verdicts import VERDICT_WORDS
+from reports.wording import markdown_text, number, time_ms
 
 MOST_REASONS = 5
 MOST_STAGES = 12
-WORDS = {
-    ExitCode.OK: "VALID",
-    ExitCode.ERROR: "FAILED",
-    ExitCode.INVALID: "INVALID",
-    ExitCode.SLO_MISSED: "OBJECTIVE MISSED",
-}
 _COLUMNS = ("load", "ok", "failed", "TTFT p50", "p95", "TPOT p50", "tokens/s", "429s", "state")
 _WORD_COLUMNS = {"load", "state"}
 
@@ -28,21 +22,22 @@ def summary_markdown(report: RunReport) -> str:
 
 def _lines(report: RunReport) -> Iterator[str]:
     meta = report.meta
-    yield f"### Load test: {WORDS[report.exit_code]}"
+    yield f"### Load test: {VERDICT_WORDS[report.exit_code]}"
     yield ""
     for fact in facts_of(report):
-        detail = f" ({escaped(fact.detail)})" if fact.detail else ""
-        yield f"- **{escaped(fact.term)}:** {escaped(fact.value)}{detail}"
-    yield f"- **Endpoint:** {escaped(str(meta.get('model')))} at {escaped(str(meta.get('url')))}"
+        detail = f" ({markdown_text(fact.detail)})" if fact.detail else ""
+        yield f"- **{markdown_text(fact.term)}:** {markdown_text(fact.value)}{detail}"
+    model, url = (markdown_text(str(meta.get(name))) for name in ("model", "url"))
+    yield f"- **Endpoint:** {model} at {url}"
     yield ""
     yield from _reasons(report)
     yield from _table(report)
-    yield f"Run {escaped(str(meta.get('run_id')))}: [report.html](report.html)"
+    yield f"Run {markdown_text(str(meta.get('run_id')))}: [report.html](report.html)"
 
 
 def _reasons(report: RunReport) -> Iterator[str]:
     for verdict in report.verdicts[:MOST_REASONS]:
-        yield f"> **{verdict.code.name.replace('_', ' ')}:** {escaped(verdict.text)}"
+        yield f"> **{verdict.code.name.replace('_', ' ')}:** {markdown_text(verdict.text)}"
         yield ">"
     if len(report.verdicts) > MOST_REASONS:
         yield f"> and {len(report.verdicts) - MOST_REASONS} more, in the report"

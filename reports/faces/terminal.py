@@ -6,7 +6,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from reports.comparison.terminal import console_of
+from reports.console import console_of
 from reports.cost import COST_COLUMNS, cost_table
 from reports.faces.terminal_tables import (
     failure_table,
@@ -28,7 +28,6 @@ _STYLES = {
     ExitCode.INVALID: "bold red",
     ExitCode.SLO_MISSED: "bold yellow",
 }
-_WORST_FIRST = (ExitCode.ERROR, ExitCode.INVALID, ExitCode.SLO_MISSED)
 
 
 def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
@@ -60,9 +59,8 @@ def print_report(report: RunReport, out: TextIO, folder: Path) -> None:
 
 def _print_verdict(console: Console, report: RunReport) -> None:
     """One line; the reasons are all told at the end, where a terminal leaves its reader."""
-    counts = {code: sum(v.code is code for v in report.verdicts) for code in _WORST_FIRST}
-    worst = next((code for code in _WORST_FIRST if counts[code]), None)
-    if worst is None:
+    worst = report.exit_code
+    if worst is ExitCode.OK:
         console.print(Text("VALID: nothing speaks against these figures", "bold green"))
         return
     reasons = len(report.verdicts)

@@ -8,24 +8,18 @@ import urllib.request
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 
 import pandas
 import pytest
 
+from bench.process_memory import status_bytes
 from tests.support.processes import end, free_port, python_process, simulator, wait_until
-from tests.support.runs import Finished, run_headless, server_log, start_locust
+from tests.support.runs import Finished, records_of, run_headless, server_log, start_locust
 from tests.support.scripted_runs import LONG_WAIT_S, scripted_runs
 
 pytestmark = [pytest.mark.live, pytest.mark.patient]
 
 WORKERS = pytest.mark.parametrize("workers", [0, 3], ids=["one process", "three workers"])
-
-
-def records_of(run):
-    """The rows of ``requests.parquet``, and only after a run that wrote them."""
-    assert run.folder is not None, run.output[-3000:]
-    return pandas.read_parquet(run.folder / "requests.parquet")
 
 
 def seconds_of(run):
@@ -292,14 +286,9 @@ def flooded(folder, *flags):
                 return int(answer.read()) >= FLOOD
 
         wait_until(enough, 120, f"{FLOOD} refusals")
-        most_bytes = _peak_bytes(main.pid)
+        most_bytes = status_bytes("VmHWM", main.pid)
         main.send_signal(signal.SIGINT)
         return finished(runs, main, log), most_bytes
-
-
-def _peak_bytes(pid):
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
 
 @pytest.mark.alone

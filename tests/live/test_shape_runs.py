@@ -11,18 +11,12 @@ import metrics.drift
 from reports.load import load_run
 from reports.soak import soak_of
 from tests.support.processes import simulator
-from tests.support.runs import run_headless, server_log
+from tests.support.runs import records_of, run_headless, server_log
 
 pytestmark = pytest.mark.live
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])
 SHORT = ("--output-tokens", "8", "--prompt-tokens", "20")
-
-
-def records_of(run):
-    """The rows of ``requests.parquet``, and only after a run that wrote them."""
-    assert run.folder is not None, run.output[-3000:]
-    return pandas.read_parquet(run.folder / "requests.parquet")
 
 
 def marks_of(run):

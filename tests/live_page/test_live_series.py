@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hooks.live.points import Point, difference, merged
+from hooks.live.points import Point, merged
 from hooks.live.series import LiveSeries
 from metrics.histogram import Histogram
 
@@ -108,7 +108,7 @@ def test_means_are_weighted_by_time():
 def test_a_difference_has_the_percentiles_of_what_came(before, came):
     """Within the histogram's 1 %, though least and greatest value are known to a bucket alone."""
     old, now, new = histogram(before), histogram(before + came), histogram(came)
-    found = difference(now, old)
+    found = now.since(old)
 
     assert new.n == found.n
     assert math.isclose(new.total, found.total, rel_tol=1e-9, abs_tol=1e-6)
@@ -121,5 +121,5 @@ def test_nothing_new_is_no_value():
     """Of a stretch in which nothing was measured there is no percentile."""
     same = histogram([0.1, 0.2])
 
-    assert difference(same, same).percentile(0.5) is None
+    assert same.since(same).percentile(0.5) is None
     assert [None] * 9 == point(0, in_flight=None).row()[8:]

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from reports.__main__ import main
-from reports.comparison.markdown import escaped
 from reports.comparison.plots import few_ticks
+from reports.wording import markdown_text
 from tests.support.compared_runs import saved
 from tests.support.rendered_run import strict
 
@@ -104,7 +104,7 @@ def test_the_markdown_has_a_whole_table_and_live_markup_nowhere(compared):
 
 def test_line_ends_in_a_name_stay_in_their_cell():
     """A model name of two lines is one cell."""
-    assert r"a b \| c" == escaped("a\r\nb | c")
+    assert r"a b \| c" == markdown_text("a\r\nb | c")
 
 
 REFUSED = {

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from reports.__main__ import main
 from reports.analyse import analyse
 from reports.comparison.gate import MOST_REASONS, gate, gate_lines
-from reports.comparison.junit import Case, CaseStatus, junit_xml
 from reports.comparison.sides import read_side
 from reports.faces.junit import objective_cases
+from reports.junit_xml import Case, CaseStatus, junit_xml
 from reports.load import load_run
 from reports.model import ExitCode
 from tests.support.compared_runs import retold, saved

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,14 @@ from metrics.run_files import read_rows
 from metrics.stage import Phase
 from metrics.tally import TallyBook
 from metrics.validity_runs import rule_names
-from reports.analyse import analyse
 from reports.faces.compat import views_of, whole_run
 from reports.faces.junit import junit
 from reports.faces.markdown import summary_markdown
 from reports.faces.open_metrics import open_metrics
-from reports.faces.progress import BETWEEN_S, QUIET_S, Progress
 from reports.faces.stage_csv import columns, summary_csv
-from reports.faces.terminal import print_report
 from reports.load import load_run
 from tests.support.records import failed_record, make_record
-from tests.support.rendered_run import good
+from tests.support.rendered_run import good, printed, report_of
 from tests.support.report_runs import AWKWARD, eventful_run
 from tests.support.run_builder import build_run, numbered
 
@@ -38,91 +34,6 @@ LITTLE = {
     "all equal": good(5, started_s=1.0),
     "only failures": [failed_record() for _ in range(5)],
 }
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self):
-        return True
-
-
-def report_of(folder, slo=None):
-    return analyse(load_run(folder), slo)
-
-
-def printed(report, out):
-    print_report(report, out, Path("runs/r"))
-    return out.getvalue()
-
-
-@pytest.fixture
-def width(monkeypatch):
-    """Sets the terminal's width, without colours unless a test asks for them."""
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    return lambda columns: monkeypatch.setenv("COLUMNS", str(columns))
-
-
-def test_the_answer_is_before_the_tables_and_the_reasons_at_the_end(tmp_path):
-    """Verdict in the second line, then the sentences, the table, and every reason in full."""
-    report = report_of(eventful_run(tmp_path / "r"))
-
-    lines = printed(report, io.StringIO()).splitlines()
-
-    verdict = next(n for n, line in enumerate(lines) if line.startswith("INVALID: "))
-    sentence = next(n for n, line in enumerate(lines) if line.startswith(report.headline[0][:40]))
-    table = next(n for n, line in enumerate(lines) if line.split()[:2] == ["users", "held"])
-    assert verdict < sentence < table
-    assert f"{len(report.verdicts)} reasons, told below" in lines[verdict]
-    after = " ".join(" ".join(lines[table:]).split())
-    for reason in report.verdicts:
-        assert " ".join(reason.text.split())[:60] in after
-
-
-def test_O06_a_log_has_no_escapes(tmp_path):
-    """In a log there is not one control character but line ends, whatever names hold."""
-    text = printed(report_of(eventful_run(tmp_path / "r")), io.StringIO())
-
-    assert "\x1b" in AWKWARD
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
-
-
-@pytest.mark.parametrize("no_color", [False, True])
-def test_colours_only_where_they_are_wanted(tmp_path, width, monkeypatch, no_color):
-    """A terminal has a coloured verdict; with NO_COLOR it has none, and the same words."""
-    width(200)
-    if no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
-    report = report_of(build_run(tmp_path / "r", numbered(good(20))))
-
-    text = printed(report, Terminal())
-
-    assert no_color != bool(re.search(r"\x1b\[[0-9;]*3[0-9]m", text))
-    assert "VALID: nothing speaks against these figures" in re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
-@pytest.mark.parametrize("columns", [40, 60, 80, 100, 150, 200])
-def test_a_narrow_terminal_has_fewer_columns_and_no_broken_figure(tmp_path, width, columns):
-    """No line of the table is wider; what is left out is named; each stage keeps its one line."""
-    width(columns)
-    records = [
-        make_record(stage=n, started_s=n * 10 + k * 0.1, ttft_s=1.2345, last_token_s=2.0)
-        for n in range(2)
-        for k in range(80)
-    ]
-    report = report_of(build_run(tmp_path / "r", numbered(records), levels=(16, 128)))
-
-    text = re.sub(r"\x1b\[[0-9;]*m", "", printed(report, Terminal()))
-
-    lines = text.splitlines()
-    head = next(n for n, line in enumerate(lines) if line.split()[:1] == ["users"])
-    table = lines[head : head + 3]
-    assert max(map(len, table)) <= columns
-    assert ["16", "128"] == [line.split()[0] for line in table[1:]]
-    assert all("1,234 ms" in line or "1,235 ms" in line for line in table[1:])
-    assert ("left out for this width" in text) == (columns < 150)
 
 
 def test_O08_each_stage_is_one_row_of_known_columns(tmp_path):
@@ -357,55 +268,6 @@ def test_M09_no_percentile_is_above_what_was_seen(tmp_path):
     assert ("0.1", "0.5964") == (row["ttft_p50_s"], row["ttft_p99_s"])
     samples = [s for f in text_string_to_metric_families(open_metrics(report)) for s in f.samples]
     assert 0.5964 == max(s.value for s in samples if s.name.endswith("stage_ttft_seconds"))
-
-
-class Clock:
-    """A clock that is set by hand, in seconds."""
-
-    def __init__(self):
-        self.at_s = 0.0
-
-    def __call__(self):
-        return self.at_s
-
-
-def test_quick_work_says_nothing_and_long_work_a_line_now_and_then():
-    """Nothing in the first 10 s; then never two lines within 5 s; steps are counted."""
-    err, clock = io.StringIO(), Clock()
-    with Progress(err, 40, clock_s=clock) as progress:
-        for number in range(40):
-            progress.step(f"plot {number}")
-            clock.at_s += 1.0
-
-    lines = err.getvalue().splitlines()
-    told_s = [int(re.search(r", (\d+) s$", line)[1]) for line in lines]
-    assert QUIET_S == told_s[0]
-    assert all(b - a >= BETWEEN_S for a, b in pairwise(told_s))
-    assert "swarmgauge: report: plot 10 (11 of 40), 10 s" == lines[0]
-
-
-def test_what_is_known_to_take_long_is_told_before_it_begins():
-    """Many rows: the line is there at 0 s; --quiet has none."""
-    for quiet in (False, True):
-        err = io.StringIO()
-        with Progress(err, 4, quiet, Clock()) as progress:
-            progress.step("reading the rows", long=True)
-
-        assert ("reading the rows (1 of 4), 0 s" in err.getvalue()) != quiet
-
-
-def test_a_terminal_has_one_live_line_that_goes_again(monkeypatch):
-    """The line is written over itself, and the last thing done is to erase it."""
-    monkeypatch.setenv("TERM", "xterm-256color")
-    err = Terminal()
-    with Progress(err, 2, clock_s=Clock()) as progress:
-        progress.step("figures")
-        progress.step("page")
-
-    text = err.getvalue()
-    assert "swarmgauge:" not in text
-    assert "report" in text
-    assert text.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))
 
 
 def test_M06_failures_and_what_was_not_held_are_in_no_latency_cell(tmp_path):

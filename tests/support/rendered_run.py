@@ -3,7 +3,11 @@
 import csv
 import io
 import json
+from pathlib import Path
 
+from reports.analyse import analyse
+from reports.faces.terminal import print_report
+from reports.load import load_run
 from reports.render import render_run
 from tests.support.records import make_record
 from tests.support.schemas import misfits
@@ -25,6 +29,17 @@ def rendered(folder, slo=None):
     summary = strict(folder / "summary.json")
     assert [] == misfits("summary", summary)
     return code, summary, out.getvalue()
+
+
+def report_of(folder, slo=None):
+    """A saved run, analysed."""
+    return analyse(load_run(folder), slo)
+
+
+def printed(report, out):
+    """What a terminal or a log shows of a report."""
+    print_report(report, out, Path("runs/r"))
+    return out.getvalue()
 
 
 def csv_rows(folder):

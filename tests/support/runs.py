@@ -133,6 +133,12 @@ def spooled(folder):
     return records
 
 
+def records_of(run):
+    """The rows of ``requests.parquet``, and only after a run that wrote them."""
+    assert run.folder is not None, run.output[-3000:]
+    return pandas.read_parquet(run.folder / "requests.parquet")
+
+
 def whole_records(folder):
     """A finished run's records as the report reads them, with the fields that it leaves on disk."""
     read, kept = load_run(folder).records, pandas.read_parquet(folder / "requests.parquet")
