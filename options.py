@@ -10,6 +10,10 @@ from metrics.trace_context import SAMPLINGS
 
 ENV_PREFIX = "SWARMGAUGE_"
 SHAPES = ("constant", "ladder", "knee", "soak", "spike", "open-loop", "limits")
+OPEN_LOOPS = ("open-loop", "limits")
+"""Shapes that offer rates and follow a schedule."""
+SEARCHES = ("knee", "limits")
+"""Shapes that choose their next stage by what they measured."""
 RECORDS = ("master", "workers")
 """Where the rows of requests are kept."""
 

@@ -12,7 +12,7 @@ from metrics.prices import Prices
 from metrics.slo import SloLimit, parse_slo
 from metrics.trace_context import SAMPLINGS
 from option_reader import OptionReader, SettingsError
-from options import OPTION_NAMES, RECORDS, SHAPES
+from options import OPEN_LOOPS, OPTION_NAMES, RECORDS, SEARCHES, SHAPES
 from stream.gap_sample import GapSample
 from values import (
     parse_duration_s,
@@ -271,7 +271,7 @@ def _records_on_workers(take: OptionReader, shape: str, budget: float) -> bool:
 
 def rows_read_by(shape: str, budget: float) -> str | None:
     """The option for which a master reads the rows of requests as they come; None for none."""
-    if shape in ("knee", "limits"):
+    if shape in SEARCHES:
         return f"--shape {shape}"
     return "--budget" if budget else None
 
@@ -286,7 +286,7 @@ def _check_shape(
     """
     if shape == "open-loop" and not rates_rps:
         raise SettingsError("--shape open-loop: give --rate 5 or --rates 2,4,8 (requests/s)")
-    if shape not in ("open-loop", "limits") and rates_rps:
+    if shape not in OPEN_LOOPS and rates_rps:
         raise SettingsError(f"--rate and --rates need --shape open-loop, not {shape}")
     if shape == "limits" and len(rates_rps) > 1:
         raise SettingsError("--shape limits: give its first rate with --rate, not --rates")

@@ -11,6 +11,7 @@ from metrics.knee_search import KneeSearch, SearchSettings
 from metrics.limits import limits_found
 from metrics.limits_attempts import Attempts
 from metrics.limits_result import LimitEstimate
+from options import OPEN_LOOPS
 from settings import Settings
 from shapes.cold_start import ColdStartPlan
 from shapes.knee import KneePlan
@@ -131,7 +132,7 @@ def choose_users(
     settings: Settings, user_classes: Mapping[TrafficKind, type[User]]
 ) -> list[type[User]]:
     """The classes of the run's users, weighted as ``--traffic`` says."""
-    if settings.shape in ("open-loop", "limits"):
+    if settings.shape in OPEN_LOOPS:
         return [OpenLoopUser]
     for share in settings.traffic:
         user_classes[share.kind].weight = share.weight

@@ -15,10 +15,10 @@ from locust.runners import Runner
 from hooks import messages
 from hooks.fleet import dispatch_only_to, hand_out_anew, hands_out_nothing
 from metrics.stage import COLD_STAGE, Phase
+from options import OPEN_LOOPS
 
 NOTICE_S = 3.0
 """From the announcement until it holds: all have heard of it by then."""
-OPEN_LOOPS = ("open-loop", "limits")
 _BEFORE_STAGES = -1
 
 log = logging.getLogger("swarmgauge")

@@ -10,7 +10,7 @@ from metrics.stage import NOT_LEVELS
 from metrics.statistics import Summary
 from metrics.validity import void_stages
 from reports.headline import level_at_knee
-from reports.loads import load_name
+from reports.loads import load_name, load_words
 from reports.model import RunReport, StageRow
 from reports.wording import MISSING, count, number, share, time_ms
 
@@ -107,7 +107,7 @@ def _rate_facts(
     if report.rate_limits is not None and report.rate_limits.answer is not None:
         yield Fact("Lets through", report.rate_limits.answer.sentence())
         return
-    what = "not known" if there is None else _load(there)
+    what = "not known" if there is None else load_words(there)
     yield Fact("Carries", what, "the highest rate at which no backlog grew")
     unstable = [step for step in steps if step["verdict"] == "unstable"]
     limited = next((row.limited_by for row in report.stages if row.limited_by), None)
@@ -139,11 +139,11 @@ def _facts_at(report: RunReport, there: StageRow | None) -> Iterator[Fact]:
 
 
 def _first_token(row: StageRow) -> Fact:
-    term = f"First token at {_load(row)}"
+    term = f"First token at {load_words(row)}"
     if not row.ttft.n:
         whole = row.e2e_latency
         return Fact(
-            f"Whole answer at {_load(row)}",
+            f"Whole answer at {load_words(row)}",
             f"{time_ms(whole.p50)} (p50)",
             f"p95 {_with_interval(whole, 'p95')}, n {whole.n:,}; no answer was streamed",
         )
@@ -166,11 +166,13 @@ def _with_interval(found: Summary, quantile: str) -> str:
 
 def _speed(row: StageRow) -> Fact:
     each = f"{number(1 / row.tpot.p50)} for each stream once it flows (p50)" if row.tpot.p50 else ""
-    return Fact(f"Output at {_load(row)}", f"{number(row.output_tokens_per_s, 0)} tokens/s", each)
+    return Fact(
+        f"Output at {load_words(row)}", f"{number(row.output_tokens_per_s, 0)} tokens/s", each
+    )
 
 
 def _cost(report: RunReport, there: StageRow | None) -> Fact:
-    term = "Cost there" if there is None else f"Cost at {_load(there)}"
+    term = "Cost there" if there is None else f"Cost at {load_words(there)}"
     if report.cost is None:
         return Fact(term, "not known", "no price was given (--price-out or --gpu-hour-price)")
     sign = report.cost.prices.currency
@@ -191,7 +193,3 @@ def _cost(report: RunReport, there: StageRow | None) -> Fact:
         for row in found
     )
     return Fact(term, f"{value} per M output tokens", spent)
-
-
-def _load(row: StageRow) -> str:
-    return load_name(row.target_users, row.rate_rps, row.rate_tokens_per_s)

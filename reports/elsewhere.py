@@ -8,7 +8,7 @@ from metrics.run_files import STAGES_JSON, RunFileError
 from metrics.stage import Stage
 from metrics.tally import StageTally, TallyBook
 from reports.load import SavedRun
-from reports.loads import load_name, plan_of
+from reports.loads import load_words, plan_of
 from reports.wording import count, time_ms
 
 
@@ -94,7 +94,7 @@ def _book(run: SavedRun) -> TallyBook | None:
 
 def _stage_line(stage: Stage, tally: StageTally) -> str:
     held = tally.held
-    load = load_name(stage.target_users, stage.rate_rps, stage.rate_tokens_per_s)
+    load = load_words(stage)
     text = (
         f"stage {stage.id + 1}, {load}: {count(held.offered, 'request')}, {held.ok:,} ok, "
         f"{held.failed:,} failed"

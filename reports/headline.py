@@ -8,7 +8,7 @@ from metrics.outcome import Outcome
 from metrics.slo import SloVerdict
 from metrics.stage import NOT_LEVELS
 from metrics.tally import Counts
-from reports.loads import load_name
+from reports.loads import load_words
 from reports.model import StageRow
 from reports.wording import count, number, seen, share, time_ms
 
@@ -48,7 +48,7 @@ def headline(
     if best is not None and best.output_tokens_per_s:
         sentences.append(
             f"Highest throughput: {number(best.output_tokens_per_s, 0)} output tokens/s "
-            f"at {_load(best)}."
+            f"at {load_words(best)}."
         )
     sentences += _objectives(slo, len(rows))
     if meta.get("insecure"):
@@ -135,10 +135,6 @@ def _feeling(rows: Sequence[StageRow], knee: KneeEstimate) -> str | None:
             f"{time_ms(row.e2e_latency.p95)} (p95)"
         )
     return text + "."
-
-
-def _load(row: StageRow) -> str:
-    return load_name(row.target_users, row.rate_rps, row.rate_tokens_per_s)
 
 
 def _capital(text: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from metrics.run_files import stage_from_wire
 from metrics.stage import Stage, load_text
 from reports.load import SavedRun
+from reports.model import StageRow
 
 DIGITS = 4
 """Of a rate that a search has found: more say nothing."""
@@ -24,6 +25,11 @@ def rates_of(plan: Mapping[int, Stage], stage: int) -> tuple[float | None, float
 def load_name(users: int, rate_rps: float | None, tokens_per_s: float | None = None) -> str:
     """``4 users``, ``2.5 requests/s`` or ``6,000 tokens/min``."""
     return load_text(users, None if rate_rps is None else _short(rate_rps), tokens_per_s)
+
+
+def load_words(stage: Stage | StageRow) -> str:
+    """What a stage asked for, in words."""
+    return load_name(stage.target_users, stage.rate_rps, stage.rate_tokens_per_s)
 
 
 def load_cell(users: int, rate_rps: float | None, tokens_per_s: float | None) -> str:

@@ -19,7 +19,7 @@ from reports.attempts import (
     wall_offsets_s_of,
 )
 from reports.load import SavedRun
-from reports.loads import load_name, plan_of
+from reports.loads import load_words, plan_of
 from reports.stages import planned_stages
 from reports.windows import Window, held_windows, of_workers
 
@@ -107,7 +107,7 @@ def _load(
     ttft_s = rows["ttft_s"][rows["outcome"] == "ok"].to_numpy(dtype=np.float64)
     return StageLoad(
         stage=stage.id,
-        load=load_name(stage.target_users, stage.rate_rps, stage.rate_tokens_per_s),
+        load=load_words(stage),
         users=stage.target_users,
         rate_rps=stage.rate_rps,
         rate_tokens_per_s=stage.rate_tokens_per_s,

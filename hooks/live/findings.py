@@ -17,11 +17,11 @@ from metrics.tally import Counts, StageTally
 from metrics.validity import Finding, Severity, gravest_first
 from metrics.validity_facts import LevelFacts, RunFacts
 from metrics.validity_runs import find_validity
+from options import SEARCHES
 
 TOO_EARLY = frozenset({"nothing_requested", "nothing_succeeded", "nothing_held"})
 """Of a run that goes on these only say that it is young."""
 LIMITS = "limits"
-SEARCHES = frozenset({"limits", "knee"})
 
 
 def live_findings(

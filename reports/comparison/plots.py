@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -31,14 +30,13 @@ from reports.plot_style import (
     INK,
     MUTED,
     OK,
-    RC,
     THROUGHPUT,
     from_zero,
     legend,
     logarithmic,
     nothing,
 )
-from reports.plots.drawing import DPI, WIDTH_INCHES, inline_svg
+from reports.plots.drawing import draw_figure
 
 _COLOURS = (INK, THROUGHPUT, FIRST_TOKEN, ANSWER, CACHED, BETWEEN_TOKENS)
 _DASHES = ("-", "--", "-.", ":", (0, (6, 2)), (0, (1, 1)))
@@ -109,12 +107,8 @@ def _of_changes(pair: Pair, rows: Sequence[Row], margin: float) -> _Plot:
 
 
 def _drawn(plot: _Plot, folder: Path) -> Drawing:
-    with mpl.rc_context({**RC, "svg.hashsalt": plot.name}):
-        figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches), layout="constrained")
-        plot.draw(figure)
-        figure.savefig(folder / f"{plot.name}.png", dpi=DPI)
-        figure.set_layout_engine("none")  # the drawing has found its layout
-        svg = inline_svg(figure, plot.name, f"{plot.title}. {plot.sentence}")
+    label = f"{plot.title}. {plot.sentence}"
+    svg = draw_figure(plot.name, plot.height_inches, plot.draw, label, folder)
     return Drawing(plot.title, plot.sentence, svg)
 
 

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from metrics.outcome import Outcome
-from reports.loads import load_name
+from reports.loads import load_words
 from reports.model import RunReport, StageRow
 from reports.stage_state import StageState, states_of
 
@@ -100,7 +100,7 @@ def _of_stages(report: RunReport) -> Iterator[Metric]:
 def _labels(row: StageRow) -> list[str]:
     return [
         str(row.stage + 1),
-        load_name(row.target_users, row.rate_rps, row.rate_tokens_per_s),
+        load_words(row),
     ]
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from metrics.statistics import Summary
-from reports.loads import axis_name, load_name, load_size
+from reports.loads import axis_name, load_size
 from reports.model import RunReport, StageRow
 from reports.plot_style import INK, MARKERS, MUTED, PAPER
 from reports.stage_state import StageState, states_of
@@ -41,14 +41,15 @@ def load_of(row: StageRow) -> float:
     return load_size(row.target_users, row.rate_rps, row.rate_tokens_per_s)
 
 
-def load_words(row: StageRow) -> str:
-    """The same in words, with its unit."""
-    return load_name(row.target_users, row.rate_rps, row.rate_tokens_per_s)
-
-
 def load_axis(rows: Iterable[StageRow]) -> str:
     """The name of the axis of loads."""
     return axis_name((row.rate_rps, row.rate_tokens_per_s) for row in rows)
+
+
+def title_against(what: str, report: RunReport) -> str:
+    """The title of a plot of something against the load."""
+    load = "the offered rate" if open_loop(report) else "concurrent users"
+    return f"{what} against {load}"
 
 
 def open_loop(report: RunReport) -> bool:

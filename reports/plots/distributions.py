@@ -11,9 +11,9 @@ from metrics.limits_attempts import Floats
 from metrics.statistics import percentile, samples_needed
 from reports.counting import succeeded
 from reports.load import SavedRun
+from reports.loads import load_words
 from reports.model import RunReport, StageRow
 from reports.plot_style import LEVELS, MUTED, PAPER, legend, logarithmic, nothing
-from reports.plots.against_load import load_words
 from reports.wording import count, time_ms
 
 MARKED = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}

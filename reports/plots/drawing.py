@@ -39,16 +39,26 @@ class Plot:
 
 
 def draw_plot(name: str, plot: Plot, report: RunReport, run: SavedRun, folder: Path) -> str:
-    """Draw a plot as ``<name>.png`` into the folder, on white; the same as inline SVG.
+    """Draw a plot of a report, as :func:`draw_figure` does."""
+    label = f"{plot.title(report)}. {plot.sentence(report, run)}"
+    return draw_figure(
+        name, plot.height_inches, lambda figure: plot.draw(figure, report, run), label, folder
+    )
 
-    Figures are drawn without pyplot's global state.
+
+def draw_figure(
+    name: str, height_inches: float, draw: Callable[[Figure], None], label: str, folder: Path
+) -> str:
+    """Draw as ``<name>.png`` into the folder, on white; the same as inline SVG.
+
+    Figures are drawn without pyplot's global state. ``label`` is read out in the picture's place.
     """
     with mpl.rc_context({**RC, "svg.hashsalt": name}):
-        figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches), layout="constrained")
-        plot.draw(figure, report, run)
+        figure = Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+        draw(figure)
         figure.savefig(folder / f"{name}.png", dpi=DPI)
         figure.set_layout_engine("none")  # the drawing has found its layout
-        return inline_svg(figure, name, f"{plot.title(report)}. {plot.sentence(report, run)}")
+        return inline_svg(figure, name, label)
 
 
 def inline_svg(figure: Figure, name: str, label: str) -> str:

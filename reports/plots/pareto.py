@@ -5,9 +5,10 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from reports.load import SavedRun
+from reports.loads import load_words
 from reports.model import RunReport, StageRow
 from reports.plot_style import INK, MARKERS, MUTED, THROUGHPUT, from_zero, legend, nothing
-from reports.plots.against_load import Point, held_rows, load_words, open_loop, state_handles
+from reports.plots.against_load import Point, held_rows, open_loop, state_handles
 from reports.stage_state import states_of
 from reports.wording import number
 

@@ -6,6 +6,7 @@ from matplotlib.lines import Line2D
 
 from metrics.statistics import Summary
 from reports.load import SavedRun
+from reports.loads import load_words
 from reports.model import RunReport, StageRow
 from reports.plot_style import (
     BETWEEN_TOKENS,
@@ -21,19 +22,17 @@ from reports.plots.against_load import (
     draw_points,
     held_rows,
     load_axis,
-    load_words,
     mark_knee,
-    open_loop,
     percentile_points,
     state_handles,
+    title_against,
 )
 from reports.wording import time_ms
 
 
 def title(report: RunReport) -> str:
     """What the plot shows."""
-    what = "the offered rate" if open_loop(report) else "concurrent users"
-    return f"Latency percentiles against {what}"
+    return title_against("Latency percentiles", report)
 
 
 def _series(report: RunReport) -> tuple[tuple[str, str, list[tuple[StageRow, Summary]]], ...]:

@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from reports.load import SavedRun
+from reports.loads import load_words
 from reports.model import RunReport
 from reports.plot_style import HEADROOM, OK, THROUGHPUT, from_zero, legend, nothing
 from reports.plots.against_load import (
@@ -10,20 +11,18 @@ from reports.plots.against_load import (
     held_rows,
     knee_words,
     load_axis,
-    load_words,
     mark_knee,
-    open_loop,
     points,
     proportional,
     state_handles,
+    title_against,
 )
 from reports.wording import number
 
 
 def title(report: RunReport) -> str:
     """What the plot shows."""
-    what = "the offered rate" if open_loop(report) else "concurrent users"
-    return f"Throughput and goodput against {what}"
+    return title_against("Throughput and goodput", report)
 
 
 def draw(figure: Figure, report: RunReport, run: SavedRun) -> None:
