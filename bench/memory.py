@@ -11,7 +11,6 @@ import contextlib
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from bench.harness import SUITE, check_host, paced_server
+from bench.harness import SUITE, check_host, free_port, paced_server
 from bench.process_memory import status_bytes
 from metrics.run_files import REQUESTS_JSONL
 
@@ -191,13 +190,6 @@ def locust(*options: str, runs: str, workers: int = 0) -> Iterator[list["subproc
                 # Nothing is wanted of a report, and streams under way would be waited for.
                 process.kill()
                 process.wait()
-
-
-def free_port() -> int:
-    """A port of the loopback that nothing listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def open_sockets(process: "subprocess.Popen[bytes]") -> int:

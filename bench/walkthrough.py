@@ -13,6 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from bench.harness import SUITE
 from bench.pages import DOCS, put_measured
 from metrics.run_files import PLOTS_FOLDER, REPORT_HTML
 from reports.analyse import analyse
@@ -20,7 +21,6 @@ from reports.load import load_run
 from reports.plots import PLOTS
 from reports.render import render_run
 
-SUITE = Path(__file__).resolve().parent.parent
 FIGURES = DOCS / "figures"
 PAGE = "reading-a-report.md"
 LADDER = (

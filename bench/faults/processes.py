@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,8 +14,8 @@ from typing import IO
 
 from bench.faults.cable import Cable
 from bench.faults.plan import HOLD_S, STAGES, WORKERS
+from bench.harness import SUITE, free_port
 
-SUITE = Path(__file__).resolve().parents[2]
 READY = "simulator ready on "
 STARTS_WITHIN_S = 120.0
 STOP_TIMEOUT_S = 10
@@ -216,11 +215,3 @@ class Fleet:
     def folder(self) -> Path | None:
         """The run's folder at the master."""
         return next(self.master.home.glob("runs/*/"), None)
-
-
-def free_port() -> int:
-    """A port of the loopback that nothing listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -20,7 +20,8 @@ from bench.faults.evidence import (
     read_spools,
 )
 from bench.faults.plan import CUTS, PAUSES, Injection, Kind
-from bench.faults.processes import SUITE, Broken, Fleet, Worker
+from bench.faults.processes import Broken, Fleet, Worker
+from bench.harness import SUITE
 
 MASTER_ENDS_WITHIN_S = 400.0
 """After the last fault: what is left of the ladder, ramps that nobody can follow, the drain, the

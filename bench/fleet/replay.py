@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import psutil
 
 from bench.fleet.made_up import STAGE, MadeUp, make_worker
 from bench.fleet.sender import MODEL, FleetSender
-from bench.harness import SUITE, cores
+from bench.harness import SUITE, cores, free_port
 from metrics.run_files import REQUESTS_JSONL, STAGES_JSON
 from metrics.stage import Stage
 from metrics.tally import TallyBook
@@ -81,7 +80,7 @@ def replay(
     fleet = [make_worker(n, each_per_s, seconds, stage, on_workers) for n in range(workers)]
     with contextlib.ExitStack() as stack:
         runs = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        port = _free_port()
+        port = free_port()
         more = ("--records", "workers") if on_workers else ()
         process = stack.enter_context(_master(workers, seconds, port, runs, more))
         sender = FleetSender(fleet, port)
@@ -178,13 +177,6 @@ def _master(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _cpu_s(process: psutil.Process) -> float:
